@@ -384,7 +384,6 @@ refuse 2 "'x': not expected" pipesim sweep spec.ini x --db new.db
 refuse 2 "--db: missing" pipesim sweep spec.ini
 refuse 2 "--jobs: '0'" pipesim sweep spec.ini --db new.db --jobs 0
 refuse 2 "--shard: '2/2'" pipesim sweep spec.ini --db new.db --shard 2/2
-refuse 2 "SLURM_ARRAY_TASK_ID" env -u SLURM_ARRAY_TASK_ID pipesim sweep spec.ini --db new.db --shard slurm
 refuse 1 "no-such.ini" pipesim sweep no-such.ini --db new.db
 refuse 1 "zero.ini:3: -p/--devices: '0'" pipesim sweep zero.ini --db new.db
 refuse 1 "no-such/new.db" pipesim sweep spec.ini --db no-such/new.db

@@ -601,7 +601,7 @@ def test_sweep():
     sweep('spec.ini --db all.db', 'pipesim sweep: all.db: holds 16 settings already; --resume goes on with the others')
     found = []
     for i in range(3):
-        made = subprocess.run([BIN, *f'sweep spec.ini --db part-{{shard}}.db --shard {i}/3'.split()], capture_output=True, text=True).stderr.split('\n')[0]
+        made = subprocess.run([BIN, *f'sweep spec.ini --db part-{i}.db --shard {i}/3'.split()], capture_output=True, text=True).stderr.split('\n')[0]
         match = re.fullmatch(rf'part {i + 1} of 3: (\d+) settings: (\d+) predicted, (\d+) impossible, 0 there before', made)
         equal('settings of a part', int(match[2]) + int(match[3]), int(match[1]))
         found.append(int(match[1]))
