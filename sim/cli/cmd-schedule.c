@@ -56,6 +56,30 @@ static const PsOption convert_rows[] = {
   PS_OPTION_END,
 };
 
+static void print_families (const PsFamily *const *families, guint n, GError **error)
+{
+  g_autoptr (GString) text = g_string_new (
+      "The families that --schedule knows. Memory counts activations at the peak of device r, in units of a device's "
+      "whole share of a microbatch. There are p devices, m microbatches and v chunks. Names of PyTorch and elsewhere "
+      "are taken, too; PyTorch's also without Schedule, and case does not count.\n");
+
+  for (guint i = 0; i < n; i++) {
+    const PsFamily *family = families[i];
+
+    g_string_append_printf (text, "\n%s: %s\n  constraints  %s\n  memory       %s\n  chunks       %u by default\n",
+                            family->name, family->description, family->constraints, family->memory,
+                            family->default_chunks);
+    g_string_append_printf (text, "  looks at     %s\n  source       %s\n",
+                            family->uses_costs ? "costs and --memory-limit" : "nothing else", family->source);
+    if (family->torch != NULL)
+      g_string_append_printf (text, "  PyTorch      Schedule%s\n", family->torch);
+    if (family->also != NULL)
+      g_string_append_printf (text, "  elsewhere    %s\n", family->also);
+  }
+  g_string_append (text, "\nA schedule may also be a file, see pipesim help formats; pipesim search finds new ones.\n");
+  ps_print (text->str, error);
+}
+
 static int list (const Options *options, G_GNUC_UNUSED const char *schedule, GError **error)
 {
   static const PsCellColumn columns[] = {
@@ -67,14 +91,18 @@ static int list (const Options *options, G_GNUC_UNUSED const char *schedule, GEr
     PS_CELL (PsFamily, torch, "torch", "PyTorch", TEXT),
     PS_CELL (PsFamily, also, "also", "elsewhere", TEXT),
   };
-  static const char *const wide[] = { "constraints", "memory", "source", "torch", "also", NULL };
+  static const char *const hidden[] = { "constraints", "memory", "source", "torch", "also", NULL };
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
   g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   for (guint i = 0; i < n; i++)
     ps_table_add (table, families[i]);
-  if (ps_table_choose (table, &options->columns, wide, error))
+  if (!ps_table_choose (table, &options->columns, hidden, error))
+    return 0;
+  if (options->columns.wide)
+    print_families (families, n, error);
+  else
     ps_table_print (table, "pipesim-families/1", NULL, error);
   return 0;
 }
