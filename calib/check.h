@@ -41,8 +41,6 @@ typedef struct {
   GArray *runs;           /* PsCheckRun, in the order taken */
   GPtrArray *sentinels;   /* PsSentinel, in the order read */
   GString *skipped;       /* schedules that can't be predicted or run, with the reasons */
-  PsTimeline *last_fresh; /* of the last run, with fresh costs; NULL before it */
-  PsTimeline *last_measured;
 
   /* While it runs */
   PsCostDb *db;
