@@ -255,7 +255,6 @@ typedef struct {
   double mean_low_ns; /* 95 % confidence interval of the mean, by Student's t; the sample itself for n = 1 */
   double mean_high_ns;
   double deviation_ns; /* standard deviation, of n - 1; 0 for n = 1 */
-  PsQuantile p10;
   PsQuantile p50;
   PsQuantile p90;
   PsQuantile p99;
@@ -269,21 +268,6 @@ void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint
 
 /* The part of n >= 1 samples in which a is shorter than b; both of one seed. */
 double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n);
-
-/* One cause of spread by itself: jitter of one part alone, or one slowness alone. */
-typedef struct {
-  PsPart part;
-  gint slowness; /* index; -1: jitter of the part */
-  gint64 p10_ns;
-  gint64 p90_ns;
-  double mean_ns;
-  double deviation_ns;
-} PsTornadoBar;
-
-/* The n_widest bars, largest standard deviation first (quantiles do not see what is rare), ties in the order of
- * ps_parts, then of slowness. Each is a run of its own with the same draws. Free with g_array_unref. */
-GArray *ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
-                                const PsSampling *sampling, guint n_widest, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Where the iteration time of a run will lie that takes place at another time than the measurements which
  * it was predicted from. docs/intervals.md derives it. Three things move it, independent of each other:

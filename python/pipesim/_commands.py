@@ -75,7 +75,6 @@ _PREDICT: dict[str, str] = {
     "jitter": ",",
     "straggler": "",
     "slow_link": "",
-    "tornado": ",",
     "seed": ",",
     "jobs": ",",
     "expect": ",",
@@ -163,7 +162,6 @@ def predict(
     jitter: Value = None,
     straggler: Value = None,
     slow_link: Value = None,
-    tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
     expect: Value = None,
@@ -300,7 +298,6 @@ def predict(
         unless given; may be repeated [default: none]
     slow_link: Two devices whose transfers take FACTOR times as long in both directions (if their link fails:
         the detour's FACTOR); may be repeated [default: none]
-    tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
     expect: Compare with the predictions in FILE, and exit with 3 if one moved too far; without other options,
@@ -1504,15 +1501,13 @@ def run_sweep(
     resume: Flag = None,
     shard: Value = None,
 ) -> str:
-    """Predicts all combinations of the values in a spec into a database. Started several times by mpirun, each
-    process predicts its share, all on one host into one database. pipesim sweep merge OUT.db IN.db... puts the
-    shards of a sweep together.
+    """Predicts all combinations of the values in a spec into a database. pipesim sweep merge OUT.db IN.db... puts
+    the shards of a sweep together.
 
-    db: Database of the results, created when missing; {shard} in it is the number of the shard [required]
+    db: Database of the results, created when missing [required]
     jobs: Threads [default: one per processor]
     resume: Predict only settings that the database lacks
-    shard: Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says [default: all of
-        them]
+    shard: Only part I, from 0 on, of N [default: all of them]
     """
     options = _words(_RUN_SWEEP, locals())
     return run("sweep", *[*_texts([spec])], *options)[1]

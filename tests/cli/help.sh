@@ -68,7 +68,7 @@ shows '--json' '--devices --costs --to --output' schedule list
 shows '--devices --costs' '--to --output --json' schedule show
 shows '--to --output [required]' '--json' schedule convert
 shows '--layers --model' '--comm --blocking --replicas --offload' partition
-shows '--moves --slices --joint --objective' '--defer-head --group --tornado' search
+shows '--moves --slices --joint --objective' '--defer-head --group' search
 shows '--device --transport' '--cuda-graphs --adjacent-replicas' exec
 for width in 60 80 120 300; do
   widest=$(COLUMNS=$width pipesim predict --help | sed '/^Examples:$/,$d' | awk 'length > w { w = length } END { print w }')
