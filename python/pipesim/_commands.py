@@ -625,9 +625,9 @@ _PLAN: dict[str, str] = {
     "schedule": ",",
     "model": ",",
     "precision": ",",
+    "sequence": ",",
     "db": ",",
     "profile": ",",
-    "sequence": ",",
     "cluster": ",",
     "memory_limit": ",",
     "reserve": ",",
@@ -671,9 +671,9 @@ def plan(
     schedule: Value = None,
     model: Value = None,
     precision: Value = None,
+    sequence: Value = None,
     db: Value = None,
     profile: Value = None,
-    sequence: Value = None,
     cluster: Value = None,
     memory_limit: Value = None,
     reserve: Value = None,
@@ -715,12 +715,12 @@ def plan(
     days: Find the fewest GPUs that train --tokens in so many days [default: none]
     global_batch: Sequences per step, over all replicas [required]
     schedule: Only these families, or all [default: all synchronous ones]
-    model: Model description or its name (llama-3-70b) [required]
+    model: Model description or its name (tiny-gpt) [default: none]
     precision: Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's
         peak_flops does not change [default: its own]
-    db: Measured costs: one pipeline of all GPUs, no replicas [default: none]
-    profile: Profile in the database [default: all of the model]
     sequence: Tokens per sequence in place of the model's [default: the model's]
+    db: Measured costs [default: none]
+    profile: Profile in the database [default: the only one]
     cluster: Cluster descriptions or their names; memory and peak rate come from them, and without --db all
         costs. Several are compared [required]
     memory_limit: Memory of a GPU [default: the cluster's]

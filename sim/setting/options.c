@@ -109,12 +109,12 @@ const PsOption ps_setting_options[] = {
              .high = PS_MAX_SIZE_BYTES, .hidden = TRUE, .flags = PS_FIELD_OWN,
              SWEEP ("global_batch", "global batch", INTEGER, .pace = 5)),
   PS_OPTION ("model", 0, FILE (model), "FILE", "Model description or its name (tiny-gpt)", .group = PS_GROUP_COSTS,
-             .flags = PS_FIELD_NULL, SWEEP ("model", "model", TEXT, .costs = TRUE, .pace = -3)),
+             .flags = PS_FIELD_NULL | PS_FIELD_ALIKE, SWEEP ("model", "model", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION (
       "precision", 0, TEXT (precision), "NAME",
       "Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's peak_flops does "
       "not change",
-      .otherwise = "its own", .parse = ps_precision_parse, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+      .otherwise = "its own", .parse = ps_precision_parse, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL | PS_FIELD_ALIKE,
       SWEEP ("precision", "precision", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION ("sequence", 0, COUNT (sequence, PS_MAX_SEQUENCE), "N", "Tokens per sequence in place of the model's",
              .otherwise = "the model's", .group = PS_GROUP_COSTS,
@@ -148,10 +148,10 @@ const PsOption ps_setting_options[] = {
       "those of the model on the cluster",
       .joins = TRUE, .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
       SWEEP ("costs_from", "costs from", TEXT, .costs = TRUE, .pace = -3)),
-  PS_OPTION ("db", 0, FILE (db), "FILE", "Measured costs", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+  PS_OPTION ("db", 0, FILE (db), "FILE", "Measured costs", .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL | PS_FIELD_ALIKE,
              SWEEP ("db", "db", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION ("profile", 0, TEXT (profile), "NAME", "Profile in the database", .otherwise = "the only one",
-             .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL,
+             .group = PS_GROUP_COSTS, .flags = PS_FIELD_NULL | PS_FIELD_ALIKE,
              SWEEP ("profile", "profile", TEXT, .costs = TRUE, .pace = -3)),
   PS_OPTION ("costs", 0, TEXT (costs), "COSTS",
              "Costs of a device's whole share, e.g. f=1ms,b=1ms,w=1ms,c=0,o=0,act=2MiB,wact=1MiB,weights=0,"
