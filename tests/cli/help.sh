@@ -99,7 +99,7 @@ refuse 2 "did you mean predict?" pipesim predcit
 refuse 2 "did you mean full?" pipesim predict --recompute ful
 refuse 2 "did you mean planned?" pipesim predict --comm-order planed
 refuse 2 "did you mean iteration?" pipesim predict -s 1f1b -p 2 -m 2 --costs f=1ms,bw=2ms --columns itertion
-refuse 2 "did you mean schedules?" pipesim help schedulse
+refuse 2 "did you mean settings?" pipesim help settigns
 refuse 2 "did you mean timeline?" pipesim plot timline x.json
 refuse 2 "did you mean show?" pipesim schedule shw 1f1b
 refuse 2 "did you mean show?" pipesim calib shwo
