@@ -201,19 +201,16 @@ static void add_numbers (GString *spec, const char *field, guint given, guint nu
   g_string_append_c (spec, '\n');
 }
 
-/* What the question says of every layout, as lines of a spec. */
+/* What the question says of every layout, as lines of a spec. Measured costs are as they are. */
 static void add_alike (GString *spec, const Space *space)
 {
-  PsSetting alike = space->question->given;
+  const PsSetting *given = &space->question->given, measured = { .db = given->db, .profile = space->profiles };
+  const PsSetting *alike = given->db != NULL ? &measured : given;
 
-  if (alike.db != NULL) {
-    alike.model = alike.precision = NULL;
-    alike.profile = space->profiles;
-  }
   for (const PsOption *row = ps_setting_options; row->name != NULL; row++) {
-    if (!(row->flags & PS_FIELD_ALIKE) || ps_option_is_initial (row, &alike))
+    if (!(row->flags & PS_FIELD_ALIKE) || ps_option_is_initial (row, alike))
       continue;
-    g_autofree char *typed = ps_option_typed (row, &alike);
+    g_autofree char *typed = ps_option_typed (row, alike);
     const char *value = strchr (typed, ' ');
     g_autofree char *text = value != NULL ? g_shell_unquote (value + 1, NULL) : g_strdup ("yes");
     g_string_append_printf (spec, "%s = %s\n", row->name, text);
