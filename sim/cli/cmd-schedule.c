@@ -46,8 +46,11 @@ static const PsOption lint_rows[] = {
 };
 
 static const PsOption convert_rows[] = {
-  PS_OPTION ("to", 0, PS_TEXT (Options, launch.to), "FORMAT", "Format to convert to (see below)", .otherwise = "",
-             .group = PS_GROUP_OUTPUT),
+  PS_OPTION (
+      "to", 0, PS_TEXT (Options, launch.to), "FORMAT",
+      "Format to convert to, of pipesim help formats; with --model and --cluster or --db also megatron, torchtitan, "
+      "torchtitan-0.2 or deepspeed: the flags or keys that run it there, with the layout of its stages",
+      .otherwise = "", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("force", 0, PS_FLAG (Options, launch.force), NULL,
              "With --to FRAMEWORK: also where memory does not suffice", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "File to convert into; -: standard output",
@@ -368,23 +371,6 @@ static const Action actions[] = {
     "pipesim schedule lint interleaved -p 4 -m 8 -v 2 --comm-order planned --strict\n" },
 };
 
-/* The formats, below the options. */
-static char *help_on_formats (void)
-{
-  guint n;
-  const PsFormat *const *formats = ps_format_table (&n);
-  GString *text = g_string_new ("Formats:\n");
-
-  for (guint i = 0; i < n; i++)
-    g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
-  g_string_append (
-      text,
-      "\nWith --model and --cluster or --db also megatron, torchtitan, torchtitan-0.2 and deepspeed: the flags or "
-      "keys that run it there, with the layout of its stages.\n"
-      "\nA schedule FILE may be in any of them that can be read; its contents say which one it is.\n");
-  return g_string_free (text, FALSE);
-}
-
 /* data of the command: its Action. */
 static int run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
@@ -435,7 +421,6 @@ int ps_cmd_schedule (int argc, char **argv, GError **error)
     g_autofree char *summary
         = g_strdup_printf ("%c%s.", g_ascii_toupper (*action->description), action->description + 1);
     const PsCmd command = { .help = { action->arguments, summary, NULL, action->examples },
-                            .text = action->arguments != NULL ? help_on_formats : NULL,
                             .rows = action->rows,
                             .size = sizeof (Options),
                             .setting = offsetof (Options, setting),
