@@ -245,6 +245,9 @@ typedef struct {
   gint64 high_ns;
 } PsQuantile;
 
+/* The least k >= 0 such that k or fewer of n samples lie below the q quantile with more than that probability. */
+guint ps_binomial_quantile (guint n, double q, double probability);
+
 /* sorted_ns ascending, n >= 1, q in (0, 1): the smallest value that at least q n samples do not exceed. */
 PsQuantile ps_quantile (const gint64 *sorted_ns, guint n, double q);
 

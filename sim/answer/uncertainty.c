@@ -661,9 +661,8 @@ static double log_binomial (guint n, guint k, double q)
          + (n - k) * log1p (-q);
 }
 
-/* The least k >= 0 such that k or fewer of n samples lie below the q quantile with a probability above `p`. Goes down
- * from the middle to where the rest is negligible, then adds up. */
-static guint binomial_quantile (guint n, double q, double probability)
+/* Goes down from the middle to where the rest is negligible, then adds up. */
+guint ps_binomial_quantile (guint n, double q, double probability)
 {
   guint k = (guint)(n * q);
   double sum = 0;
@@ -684,8 +683,8 @@ static PsQuantile quantile (const gint64 *sorted_ns, guint n, double q, guint ef
 {
   guint rank = (guint)ceil (q * n - 1e-9);
   double scale = (double)n / effective;
-  guint low = (guint)floor (binomial_quantile (effective, q, TAIL) * scale);
-  guint high = (guint)ceil ((binomial_quantile (effective, q, 1 - TAIL) + 1) * scale);
+  guint low = (guint)floor (ps_binomial_quantile (effective, q, TAIL) * scale);
+  guint high = (guint)ceil ((ps_binomial_quantile (effective, q, 1 - TAIL) + 1) * scale);
 
   return (PsQuantile){ sorted_ns[MAX (rank, 1) - 1], sorted_ns[MAX (low, 1) - 1], sorted_ns[MIN (high, n) - 1] };
 }
