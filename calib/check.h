@@ -38,9 +38,9 @@ typedef struct {
   PsCalibration calibration;
   gboolean terminal; /* TRUE: progress is one line that changes */
 
-  GArray *runs;           /* PsCheckRun, in the order taken */
-  GPtrArray *sentinels;   /* PsSentinel, in the order read */
-  GString *skipped;       /* schedules that can't be predicted or run, with the reasons */
+  GArray *runs;         /* PsCheckRun, in the order taken */
+  GPtrArray *sentinels; /* PsSentinel, in the order read */
+  GString *skipped;     /* schedules that can't be predicted or run, with the reasons */
 
   /* While it runs */
   PsCostDb *db;

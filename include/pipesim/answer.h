@@ -106,10 +106,6 @@ typedef struct {
 /* "F", "stage 3", "device 2", "link 0-1". Free with g_free. */
 char *ps_part_format (const PsPart *part);
 
-/* All parts that take any time under these costs, by kind, then a, then b. Where a device holds one stage, all of it,
- * the list has the stage alone. Free with g_array_unref. */
-GArray *ps_parts (const PsProgram *program, const PsCosts *costs);
-
 /* The nanoseconds of a step's op, host times included, and of the transfer of its input, that belong to a part. The
  * time of an overlapped pair, at its second step, belongs to its two ops in proportion to their times alone (the first
  * op's rounded to the nearest nanosecond). */
@@ -126,10 +122,11 @@ typedef struct {
                           1: it always does */
 } PsWhatIf;
 
-/* The n_best parts that save most, best first, ties in the order of ps_parts. Each is evaluated by a run of its own:
- * of the events engine or, where transfers do not queue (events NULL), of the relaxation engine. saving is in (0, 1];
- * durations are rounded to the nearest nanosecond. rest_ns is the part of the iteration beyond the makespan. Errors:
- * those of the events engine. Free with g_array_unref.
+/* The n_best parts that save most, best first, ties by kind, then a, then b. Where a device holds one stage, all of it,
+ * the stage alone is a part. Each is evaluated by a run of its own: of the events engine or, where transfers do not
+ * queue (events NULL), of the relaxation engine. saving is in (0, 1]; durations are rounded to the nearest nanosecond.
+ * rest_ns is the part of the iteration beyond the makespan. Errors: those of the events engine. Free with
+ * g_array_unref.
  *
  * With the share s of a part saved, the makespan is the maximum over all paths of A - B s: A is the path's length, B
  * the part's time on it. That function is convex and piecewise linear. Its first corner, the change point, is found by

@@ -479,6 +479,7 @@ static void append_part (GArray *parts, PsPartKind kind, guint a, guint b)
   g_array_append_val (parts, part);
 }
 
+/* All parts that take any time under these costs, by kind, then a, then b. Free with g_array_unref. */
 static GArray *all_parts (const PsProgram *program, const PsCosts *costs)
 {
   const PsPlacement *placement = program->schedule->placement;

@@ -16,8 +16,7 @@ typedef struct {
 } Options;
 
 static const PsOption sweep_rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "RESULTS.db",
-             "Database of the results, created when missing",
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "RESULTS.db", "Database of the results, created when missing",
              .otherwise = ""),
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads", .otherwise = "one per processor"),
   PS_OPTION ("resume", 0, PS_FLAG (Options, resume), NULL, "Predict only settings that the database lacks"),
