@@ -35,8 +35,6 @@ void ps_calib_check_clear (PsCalibCheck *check)
   g_array_unref (check->runs);
   g_ptr_array_unref (check->sentinels);
   g_string_free (check->skipped, TRUE);
-  g_clear_pointer (&check->last_fresh, ps_timeline_free);
-  g_clear_pointer (&check->last_measured, ps_timeline_free);
   g_clear_pointer (&check->db, ps_costdb_close);
   g_clear_pointer (&check->copy_db, ps_costdb_close);
   if (check->copy != NULL)
@@ -149,9 +147,9 @@ static gboolean refresh (const PsCalibCheck *check, GError **error)
   return TRUE;
 }
 
-/* The timeline with fresh costs, and the interval of the profile's. NULL: failed. */
-static PsTimeline *predict_fresh (const PsCalibCheck *check, const PsPrediction *prediction, gint64 *fresh_ns,
-                                  GError **error)
+/* Sets the iteration time that fresh costs predict. */
+static gboolean predict_fresh (const PsCalibCheck *check, const PsPrediction *prediction, gint64 *fresh_ns,
+                               GError **error)
 {
   PsSetting setting = *check->setting;
   g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, NULL);
@@ -162,10 +160,9 @@ static PsTimeline *predict_fresh (const PsCalibCheck *check, const PsPrediction 
             ? ps_predictor_predict_schedule (predictor, ps_schedule_copy (prediction->program->schedule), error)
             : NULL;
   if (fresh == NULL || !ps_predictor_add_interval (predictor, fresh, MAX (check->run.n_steps, 2) - 1, error))
-    return NULL;
+    return FALSE;
   *fresh_ns = fresh->interval.p50_ns;
-  fresh->interval = prediction->interval;
-  return ps_compared_run_prediction (fresh);
+  return TRUE;
 }
 
 /* Processor seconds since the system started, from /proc/stat. */
@@ -244,7 +241,7 @@ static void tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done
                       run->n_microbatches, predicted, measured);
 }
 
-static void add_run (PsCalibCheck *check, const PsPrediction *prediction, PsComparedRun *compared, PsTimeline *fresh,
+static void add_run (PsCalibCheck *check, const PsPrediction *prediction, const PsComparedRun *compared,
                      gint64 fresh_ns, double others, guint round)
 {
   const PsSchedule *schedule = prediction->program->schedule;
@@ -265,10 +262,6 @@ static void add_run (PsCalibCheck *check, const PsPrediction *prediction, PsComp
     .others = others,
   };
 
-  g_clear_pointer (&check->last_fresh, ps_timeline_free);
-  g_clear_pointer (&check->last_measured, ps_timeline_free);
-  check->last_fresh = fresh;
-  check->last_measured = g_steal_pointer (&compared->result->timeline);
   g_array_append_val (check->runs, run);
   tell (check, &run, check->runs->len, check->cases->len * check->n_rounds);
 }
@@ -297,12 +290,11 @@ static gboolean run_case (PsCalibCheck *check, const PsPrediction *prediction, g
     return TRUE;
   }
   read_processors (&times[1]);
-  g_autoptr (PsTimeline) fresh = measure (check, error) ? predict_fresh (check, prediction, &fresh_ns, error) : NULL;
-  if (fresh == NULL
+  if (!measure (check, error) || !predict_fresh (check, prediction, &fresh_ns, error)
       || !ps_compared_run_store (&compared, prediction->program, &setting, PS_CHECK_NOT_RUN, check->setting->db,
                                  check->setting->profile, error))
     return FALSE;
-  add_run (check, prediction, &compared, g_steal_pointer (&fresh), fresh_ns, others_part (&times[0], &times[1]), round);
+  add_run (check, prediction, &compared, fresh_ns, others_part (&times[0], &times[1]), round);
   return TRUE;
 }
 

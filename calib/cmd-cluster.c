@@ -77,13 +77,9 @@ static void add_op (Evidence *evidence, const PsModel *model, const PsMeasuremen
   if (m->kind > PS_OP_W || m->cache != PS_CACHE_RUN || !find_shape (model, m->shape, &shape))
     return;
   ps_work_stage (model, &shape, m->kind, 1, &work);
-  for (guint i = 0; i < work.n_kernels; i++) {
-    const PsWorkKernel *kernel = &work.kernel[i];
-
-    if (kernel->type != PS_WORK_MEMORY)
-      amounts.of[kernel->type] += 2 * (double)kernel->repeats * (double)kernel->products * (double)kernel->m
-                                  * (double)kernel->n * (double)kernel->k;
-  }
+  for (guint i = 0; i < work.n_kernels; i++)
+    if (work.kernel[i].type != PS_WORK_MEMORY)
+      amounts.of[work.kernel[i].type] += (double)ps_work_kernel_flops (&work.kernel[i]);
   if (amounts.of[PS_WORK_PRODUCT] > 0) {
     g_array_append_val (evidence->amounts, amounts);
     g_array_append_val (evidence->ns, ns);

@@ -297,7 +297,7 @@ static gboolean print_result (const Run *run, gint64 begin_ns, GError **error)
   if (measurements == NULL)
     return FALSE;
   g_autofree char *elapsed = ps_format_time (ps_clock_now () - begin_ns);
-  g_autoptr (PsTable) table = ps_calib_table (measurements, FALSE);
+  g_autoptr (PsTable) table = ps_calib_table (measurements);
   g_autofree char *rows_text = ps_table_to_text (table), *of_shapes = ps_shape_error_to_text (measurements);
   g_autofree char *shapes = ps_fit_sentence (of_shapes, 0);
   g_autofree char *links = ps_calib_links_to_text (run->places, measurements);

@@ -13,14 +13,12 @@
 typedef struct {
   char *db;
   char *profile;
-  gboolean samples;
   PsColumnChoice columns;
 } Options;
 
 static const PsOption rows[] = {
   PS_OPTION ("db", 0, PS_FILE (Options, db), "FILE", "Cost database", .otherwise = ""),
   PS_OPTION ("profile", 0, PS_TEXT (Options, profile), "NAME", "Profile to show", .otherwise = "the only one"),
-  PS_OPTION ("samples", 0, PS_FLAG (Options, samples), NULL, "Show every sample, too", .group = PS_GROUP_OUTPUT),
   PS_OPTION_TABLE (Options, columns, "pipesim-measurements/1"),
   PS_OPTION_END,
 };
@@ -29,7 +27,7 @@ static const PsCommandHelp help = {
   .summary = "Shows the measurements of a profile.",
   .examples = "pipesim calib show --db costs.db --profile here#1\n"
               "pipesim calib show --db costs.db --profile here\n"
-              "pipesim calib show --db costs.db --profile here --samples --json\n",
+              "pipesim calib show --db costs.db --profile here --json\n",
 };
 
 /* Names and facts of the database may hold anything. */
@@ -42,20 +40,6 @@ static void G_GNUC_PRINTF (2, 3) append_line (GString *text, const char *format,
   va_end (arguments);
   g_autofree char *line = ps_format_line (raw), *fitted = ps_fit_sentence (line, 120);
   g_string_append (text, fitted);
-}
-
-static void append_samples (GString *text, GPtrArray *measurements)
-{
-  g_string_append (text, "\nsamples in nanoseconds, in the order taken\n");
-  for (guint i = 0; i < measurements->len; i++) {
-    const PsMeasurement *m = measurements->pdata[i];
-    g_autofree char *name = ps_calib_describe (m);
-
-    g_string_append_printf (text, "%s:", name);
-    for (guint k = 0; k < m->n_samples; k++)
-      g_string_append_printf (text, " %" G_GINT64_FORMAT, m->samples_ns[k]);
-    g_string_append_c (text, '\n');
-  }
 }
 
 /* "sentinel F of layers=1: 9 readings, moved by 0.8 % at most around these measurements" */
@@ -185,7 +169,7 @@ static void append_fits (GString *text, GPtrArray *measurements)
   }
 }
 
-static char *to_text (const PsProfileContents *contents, PsTable *table, gboolean samples)
+static char *to_text (const PsProfileContents *contents, PsTable *table)
 {
   const PsProfile *profile = contents->profile;
   GPtrArray *measurements = contents->measurements;
@@ -211,8 +195,6 @@ static char *to_text (const PsProfileContents *contents, PsTable *table, gboolea
     append_line (text, "%s", shapes);
   g_autofree char *links = ps_calib_links_to_text (profile->places, measurements);
   g_string_append (text, links);
-  if (samples)
-    append_samples (text, measurements);
   return g_string_free (text, FALSE);
 }
 
@@ -238,15 +220,14 @@ static gboolean show (gpointer base, PsProcesses *processes, GError **error)
   const Options *options = base;
   g_autoptr (PsCostDb) db = ps_costdb_open (options->db, PS_COSTDB_READ, error);
   g_autoptr (PsProfileContents) contents
-      = db != NULL ? ps_profile_contents_load (db, options->profile, options->samples, error) : NULL;
+      = db != NULL ? ps_profile_contents_load (db, options->profile, FALSE, error) : NULL;
 
   if (contents == NULL)
     return FALSE;
-  g_autoptr (PsTable) table = ps_calib_table (contents->measurements, options->samples);
+  g_autoptr (PsTable) table = ps_calib_table (contents->measurements);
   if (!ps_calib_table_choose (table, &options->columns, error))
     return FALSE;
-  g_autofree char *text
-      = options->columns.json ? to_json (contents, table) : to_text (contents, table, options->samples);
+  g_autofree char *text = options->columns.json ? to_json (contents, table) : to_text (contents, table);
   return ps_print (text, error);
 }
 

@@ -52,17 +52,7 @@ static const PsCellColumn columns[] = {
   PS_CELL_SET ("throttled", "throttled", TEXT),
   PS_CELL_SET ("origin", "origin", TEXT),
   PS_CELL (PsMeasurement, taken, "taken", NULL, TEXT),
-  PS_CELL_SET ("samples_ns", NULL, JSON),
 };
-
-static void set_samples (PsTable *table, const PsMeasurement *m)
-{
-  g_autofree double *values = g_new (double, m->n_samples);
-
-  for (guint i = 0; i < m->n_samples; i++)
-    values[i] = (double)m->samples_ns[i];
-  ps_table_set_numbers (table, "samples_ns", values, m->n_samples);
-}
 
 /* Sets a value that is known; 0 is not known and stays unset. */
 static void set_known (PsTable *table, const char *key, gint64 value)
@@ -87,7 +77,7 @@ static void set_condition (PsTable *table, const PsMeasurement *m)
     ps_table_set_text (table, "throttled", throttled ? reasons : "no");
 }
 
-static void add_row (PsTable *table, const PsMeasurement *m, gboolean with_samples)
+static void add_row (PsTable *table, const PsMeasurement *m)
 {
   const gboolean op = m->subject == PS_SUBJECT_OP, self = m->subject == PS_SUBJECT_SELF_SEND;
 
@@ -104,8 +94,6 @@ static void add_row (PsTable *table, const PsMeasurement *m, gboolean with_sampl
   set_condition (table, m);
   ps_table_set_text (table, "origin",
                      ps_origin_name (g_str_equal (m->stop, "estimated") ? PS_ORIGIN_MODELLED : PS_ORIGIN_MEASURED));
-  if (with_samples)
-    set_samples (table, m);
 }
 
 static const char *const wide[]
@@ -116,12 +104,12 @@ gboolean ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, GE
   return ps_table_choose (table, choice, wide, error);
 }
 
-PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples)
+PsTable *ps_calib_table (GPtrArray *measurements)
 {
-  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns) - (with_samples ? 0 : 1), NULL, 0, 0);
+  PsTable *table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   ps_table_choose (table, NULL, wide, NULL);
   for (guint i = 0; i < measurements->len; i++)
-    add_row (table, measurements->pdata[i], with_samples);
+    add_row (table, measurements->pdata[i]);
   return table;
 }

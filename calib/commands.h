@@ -26,7 +26,7 @@ extern const PsCalibCommand ps_calib_run, ps_calib_list, ps_calib_show, ps_calib
 gboolean ps_calib_require (const char *option, const char *value, GError **error);
 
 /* Returns the measurements of a profile as one table, ops first. */
-PsTable *ps_calib_table (GPtrArray *measurements, gboolean with_samples);
+PsTable *ps_calib_table (GPtrArray *measurements);
 
 /* Lets it show other columns than the usual ones. Errors: those of ps_table_choose. */
 gboolean ps_calib_table_choose (PsTable *table, const PsColumnChoice *choice, GError **error);

@@ -3,6 +3,8 @@
 
 #include "clock.h"
 
+#include <pipesim/answer.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,20 +34,9 @@ void ps_statistics_compute (const gint64 *samples, guint n, PsStatistics *statis
 
 gboolean ps_median_ranks (guint n, guint *low, guint *high)
 {
-  double below = 0; /* P (Binomial (n, 1/2) <= rank) */
-  guint rank = 0;
-  int sign;
-
-  for (;; rank++) {
-    double choices = lgamma_r (n + 1.0, &sign) - lgamma_r (rank + 1.0, &sign) - lgamma_r (n - rank + 1.0, &sign);
-
-    below += exp (choices - n * G_LN2);
-    if (below > 0.025)
-      break;
-  }
-  *low = rank;
-  *high = n + 1 - rank;
-  return rank > 0;
+  *low = ps_binomial_quantile (n, 0.5, 0.025);
+  *high = n + 1 - *low;
+  return *low > 0;
 }
 
 gboolean ps_median_is_precise (const gint64 *samples, guint n, double precision)

@@ -106,10 +106,6 @@ typedef struct {
 /* "F", "stage 3", "device 2", "link 0-1". Free with g_free. */
 char *ps_part_format (const PsPart *part);
 
-/* All parts that take any time under these costs, by kind, then a, then b. Where a device holds one stage, all of it,
- * the list has the stage alone. Free with g_array_unref. */
-GArray *ps_parts (const PsProgram *program, const PsCosts *costs);
-
 /* The nanoseconds of a step's op, host times included, and of the transfer of its input, that belong to a part. The
  * time of an overlapped pair, at its second step, belongs to its two ops in proportion to their times alone (the first
  * op's rounded to the nearest nanosecond). */
@@ -126,10 +122,11 @@ typedef struct {
                           1: it always does */
 } PsWhatIf;
 
-/* The n_best parts that save most, best first, ties in the order of ps_parts. Each is evaluated by a run of its own:
- * of the events engine or, where transfers do not queue (events NULL), of the relaxation engine. saving is in (0, 1];
- * durations are rounded to the nearest nanosecond. rest_ns is the part of the iteration beyond the makespan. Errors:
- * those of the events engine. Free with g_array_unref.
+/* The n_best parts that save most, best first, ties by kind, then a, then b. Where a device holds one stage, all of it,
+ * the stage alone is a part. Each is evaluated by a run of its own: of the events engine or, where transfers do not
+ * queue (events NULL), of the relaxation engine. saving is in (0, 1]; durations are rounded to the nearest nanosecond.
+ * rest_ns is the part of the iteration beyond the makespan. Errors: those of the events engine. Free with
+ * g_array_unref.
  *
  * With the share s of a part saved, the makespan is the maximum over all paths of A - B s: A is the path's length, B
  * the part's time on it. That function is convex and piecewise linear. Its first corner, the change point, is found by
@@ -245,6 +242,9 @@ typedef struct {
   gint64 high_ns;
 } PsQuantile;
 
+/* The least k >= 0 such that k or fewer of n samples lie below the q quantile with more than that probability. */
+guint ps_binomial_quantile (guint n, double q, double probability);
+
 /* sorted_ns ascending, n >= 1, q in (0, 1): the smallest value that at least q n samples do not exceed. */
 PsQuantile ps_quantile (const gint64 *sorted_ns, guint n, double q);
 
@@ -255,7 +255,6 @@ typedef struct {
   double mean_low_ns; /* 95 % confidence interval of the mean, by Student's t; the sample itself for n = 1 */
   double mean_high_ns;
   double deviation_ns; /* standard deviation, of n - 1; 0 for n = 1 */
-  PsQuantile p10;
   PsQuantile p50;
   PsQuantile p90;
   PsQuantile p99;
@@ -269,21 +268,6 @@ void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint
 
 /* The part of n >= 1 samples in which a is shorter than b; both of one seed. */
 double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n);
-
-/* One cause of spread by itself: jitter of one part alone, or one slowness alone. */
-typedef struct {
-  PsPart part;
-  gint slowness; /* index; -1: jitter of the part */
-  gint64 p10_ns;
-  gint64 p90_ns;
-  double mean_ns;
-  double deviation_ns;
-} PsTornadoBar;
-
-/* The n_widest bars, largest standard deviation first (quantiles do not see what is rare), ties in the order of
- * ps_parts, then of slowness. Each is a run of its own with the same draws. Free with g_array_unref. */
-GArray *ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
-                                const PsSampling *sampling, guint n_widest, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
 /* Where the iteration time of a run will lie that takes place at another time than the measurements which
  * it was predicted from. docs/intervals.md derives it. Three things move it, independent of each other:

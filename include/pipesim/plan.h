@@ -9,17 +9,16 @@
 G_BEGIN_DECLS
 
 typedef struct {
-  const char *model;     /* path or name; NULL: the one that db holds */
-  const char *precision; /* number format in place of the model's own; NULL: its own */
-  const char *cluster;   /* path or name: memory and peak rate of a GPU, and without db all costs */
-  const char *db;        /* measured costs; NULL: modelled ones. Measured costs know neither replicas nor other sizes of
-                            microbatches, and hold for the device as it was measured: p is n_gpus then */
-  const char *profile;   /* profile in db; NULL: all of the model, whatever their size of microbatches */
-  guint n_gpus;          /* p * t * c * d; 0: those of the cluster */
-  guint tensor;          /* t; 0: 1, 2, 4 and 8, within a node */
-  guint context;         /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
-  guint experts;         /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
-  const PsSetting *alike; /* options with PS_FIELD_ALIKE, such as --framework, of all layouts; NULL: none is given */
+  /* What all layouts have: the model (NULL: the one that db holds) and its precision; the cluster, which says memory
+   * and peak rate of a GPU, and without db all costs; measured costs, a db and a profile (NULL: all of the model,
+   * whatever their size of microbatches); other options with PS_FIELD_ALIKE. Its texts must live as long as the answer.
+   * Measured costs know neither replicas nor other sizes of microbatches, and hold for the device as it was measured: p
+   * is n_gpus then. */
+  PsSetting given;
+  guint n_gpus;        /* p * t * c * d; 0: those of the cluster */
+  guint tensor;        /* t; 0: 1, 2, 4 and 8, within a node */
+  guint context;       /* c; 0: 1, and with sequences of more than 4096 tokens 2, 4, ... to so many of each 4096 */
+  guint experts;       /* GPUs that share the experts; 0: 1, 8, 16, 32 and 64, as the experts allow */
   const char *runner;  /* one of ps_launch_frameworks: layouts that it does not run come after those that it runs, and
                           replicas of a device are neighbours, as frameworks place them; NULL: none is asked for */
   gint64 global_batch; /* sequences per step */
@@ -48,30 +47,19 @@ const char *ps_confidence_name (PsConfidence confidence); /* "low", "medium", "h
 #define PS_LAYOUT_SLICE 2048
 
 typedef struct {
-  char *schedule;
+  const char *schedule;
   char *near;            /* other schedules of the same p, t, c, e and d, no slower than PS_LAYOUT_NEAR times the step,
                             the fastest first: "zb-v, 1f1b"; NULL: there is none, or fold is not asked for */
   gboolean not_run;      /* the question's runner has no name for the schedule, or refuses the run */
   gboolean asynchronous; /* its gradients are of older weights: another training */
-  char *profile;         /* measured costs that it is from; NULL: none */
-  guint n_devices;       /* p */
-  guint n_tensor;        /* t */
-  guint n_context;       /* c */
-  guint n_experts;       /* GPUs that share the experts */
-  guint n_replicas;      /* d */
-  guint microbatch_size; /* b, sequences */
-  guint n_microbatches;  /* m = global_batch / (d b) */
-  guint n_chunks;        /* v */
-  guint even_slices;     /* slices of even work; 0: they are equal, or there are none */
-  char *layout;          /* layout of the stages, as --layout takes it; NULL: that of measured stages */
-  guint zero;            /* as PsLayoutQuestion */
-  PsRecompute recompute;
-  gint64 step_ns;           /* iteration time of PsPrediction, all-reduce of the gradients included */
+  PsSetting setting;     /* that predicts it again; never cleared, and valid while question and answer are */
+  guint microbatch_size; /* b, sequences; of measured costs, too */
+  gint64 step_ns;        /* iteration time of PsPrediction, all-reduce of the gradients included */
   gint64 peak_memory_bytes; /* peak of a GPU */
   double bubble_ratio;      /* bubble ratio of the iteration */
   double tokens_per_second; /* global_batch s / step */
   double mfu;               /* model FLOPs utilisation: step_flops / (step * n_gpus * peak_flops) of PsLayouts */
-  char *costs_origin;       /* "modelled", "measured" */
+  const char *costs_origin; /* "modelled", "measured" */
   PsConfidence confidence;
 } PsLayout;
 
@@ -99,6 +87,7 @@ typedef struct {
   const char *peak_key; /* key of the cluster that states it */
   char *model;          /* their names */
   char *cluster;
+  PsSweep *sweep; /* that has the texts of its layouts */
 } PsLayouts;
 
 #define PS_LAYOUT_USUAL_RESERVE (-1)
@@ -139,11 +128,8 @@ void ps_layouts_free (PsLayouts *layouts);
 PsLayouts *ps_layouts_find_least (const PsLayoutQuestion *question, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (PsLayouts, ps_layouts_free)
 
-/* The setting that predicts one of them again. Free with ps_setting_free. */
-PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout);
-
-/* The same as a command line. Free with g_free. */
-char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout);
+/* The command line that predicts one of them again. Free with g_free. */
+char *ps_layout_command (const PsLayout *layout);
 
 /* A run in the words of training frameworks: launch flags and configuration keys, and what a framework asks of a run.
  * Names of options are those of

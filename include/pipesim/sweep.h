@@ -249,13 +249,8 @@ typedef struct {
   guint n;
 } PsShard;
 
-/* Reads "2/8" (the third of eight), or the numbers that a launcher has put into the environment: "slurm" (array jobs)
- * or "mpi" (mpirun of Open MPI or MPICH, or srun). Errors: PS_ERROR_USAGE. */
+/* Reads "2/8", the third of eight. Errors: PS_ERROR_USAGE. */
 gboolean ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error);
-
-/* The part of this process where mpirun or srun has started it as one of several; *n_local: how many of them this host
- * has. FALSE: the process is on its own. */
-gboolean ps_shard_of_process (PsShard *shard, guint *n_local);
 
 /* The progress of a run. */
 typedef struct {

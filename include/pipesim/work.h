@@ -109,6 +109,12 @@ typedef struct {
   guint bits; /* bits of an element that products multiply: 8 and 4 in layers of fp8 and fp4, all else has 16 there */
 } PsWorkKernel;
 
+/* The operations of all launches of a kernel. */
+static inline gint64 ps_work_kernel_flops (const PsWorkKernel *kernel)
+{
+  return 2 * kernel->repeats * kernel->products * kernel->m * kernel->n * kernel->k;
+}
+
 #define PS_MAX_WORK_KERNELS 384
 
 /* The kernels of an op. It is large, and most of it is not in use: callers lend the room. */

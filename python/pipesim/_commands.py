@@ -75,7 +75,6 @@ _PREDICT: dict[str, str] = {
     "jitter": ",",
     "straggler": "",
     "slow_link": "",
-    "tornado": ",",
     "seed": ",",
     "jobs": ",",
     "expect": ",",
@@ -163,7 +162,6 @@ def predict(
     jitter: Value = None,
     straggler: Value = None,
     slow_link: Value = None,
-    tornado: Flag = None,
     seed: Value = None,
     jobs: Value = None,
     expect: Value = None,
@@ -300,7 +298,6 @@ def predict(
         unless given; may be repeated [default: none]
     slow_link: Two devices whose transfers take FACTOR times as long in both directions (if their link fails:
         the detour's FACTOR); may be repeated [default: none]
-    tornado: Show which part's spread moves the iteration most
     seed: Seed of the random numbers [default: 1]
     jobs: Threads that sample; their number changes no figure [default: one per processor]
     expect: Compare with the predictions in FILE, and exit with 3 if one moved too far; without other options,
@@ -628,9 +625,9 @@ _PLAN: dict[str, str] = {
     "schedule": ",",
     "model": ",",
     "precision": ",",
+    "sequence": ",",
     "db": ",",
     "profile": ",",
-    "sequence": ",",
     "cluster": ",",
     "memory_limit": ",",
     "reserve": ",",
@@ -674,9 +671,9 @@ def plan(
     schedule: Value = None,
     model: Value = None,
     precision: Value = None,
+    sequence: Value = None,
     db: Value = None,
     profile: Value = None,
-    sequence: Value = None,
     cluster: Value = None,
     memory_limit: Value = None,
     reserve: Value = None,
@@ -718,12 +715,12 @@ def plan(
     days: Find the fewest GPUs that train --tokens in so many days [default: none]
     global_batch: Sequences per step, over all replicas [required]
     schedule: Only these families, or all [default: all synchronous ones]
-    model: Model description or its name (llama-3-70b) [required]
+    model: Model description or its name (tiny-gpt) [default: none]
     precision: Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's
         peak_flops does not change [default: its own]
-    db: Measured costs: one pipeline of all GPUs, no replicas [default: none]
-    profile: Profile in the database [default: all of the model]
     sequence: Tokens per sequence in place of the model's [default: the model's]
+    db: Measured costs [default: none]
+    profile: Profile in the database [default: the only one]
     cluster: Cluster descriptions or their names; memory and peak rate come from them, and without --db all
         costs. Several are compared [required]
     memory_limit: Memory of a GPU [default: the cluster's]
@@ -1504,15 +1501,13 @@ def run_sweep(
     resume: Flag = None,
     shard: Value = None,
 ) -> str:
-    """Predicts all combinations of the values in a spec into a database. Started several times by mpirun, each
-    process predicts its share, all on one host into one database. pipesim sweep merge OUT.db IN.db... puts the
-    shards of a sweep together.
+    """Predicts all combinations of the values in a spec into a database. pipesim sweep merge OUT.db IN.db... puts
+    the shards of a sweep together.
 
-    db: Database of the results, created when missing; {shard} in it is the number of the shard [required]
+    db: Database of the results, created when missing [required]
     jobs: Threads [default: one per processor]
     resume: Predict only settings that the database lacks
-    shard: Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says [default: all of
-        them]
+    shard: Only part I, from 0 on, of N [default: all of them]
     """
     options = _words(_RUN_SWEEP, locals())
     return run("sweep", *[*_texts([spec])], *options)[1]

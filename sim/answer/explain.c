@@ -479,7 +479,8 @@ static void append_part (GArray *parts, PsPartKind kind, guint a, guint b)
   g_array_append_val (parts, part);
 }
 
-GArray *ps_parts (const PsProgram *program, const PsCosts *costs)
+/* All parts that take any time under these costs, by kind, then a, then b. Free with g_array_unref. */
+static GArray *all_parts (const PsProgram *program, const PsCosts *costs)
 {
   const PsPlacement *placement = program->schedule->placement;
   guint p = placement->n_devices;
@@ -698,7 +699,7 @@ PS_DEFINE_ORDER (compare_what_ifs, PsWhatIf, iteration_ns)
 
 static GArray *what_if (Engine *engine, gint64 rest_ns, double saving, guint n_best, GError **error)
 {
-  g_autoptr (GArray) parts = ps_parts (engine->program, engine->costs);
+  g_autoptr (GArray) parts = all_parts (engine->program, engine->costs);
   g_autoptr (GArray) what_ifs = g_array_sized_new (FALSE, TRUE, sizeof (PsWhatIf), parts->len);
   gint64 base_ns, time_ns;
 

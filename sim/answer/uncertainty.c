@@ -92,12 +92,6 @@ enum { STREAM_OP, STREAM_TRANSFER, STREAM_SLOWNESS, N_STREAMS };
 #define MEAN G_MAXUINT /* value of Times.before: no sample, the mean of all */
 #define MAX_NORMAL 3.5 /* no value of normal_of is larger */
 
-/* The causes of spread that take part. */
-typedef struct {
-  const PsPart *part; /* jitter of this part only; NULL: of all parts, or of none if slowness >= 0 */
-  gint slowness;      /* this slowness only; -1: all, or none if part is set */
-} Causes;
-
 /* Where the times of one op, or of the transfer of a step's input, come from. */
 typedef struct {
   gint64 base_ns;
@@ -115,7 +109,6 @@ typedef struct {
   const PsCosts *costs;
   const PsUncertainty *uncertainty;
   const PsSampling *sampling;
-  Causes causes;
   gboolean is_steady;
   PsJitter *jitter;     /* NULL: none */
   Source *sources;      /* [2 * n_steps] ops, then transfers */
@@ -142,11 +135,6 @@ static guint n_devices (const Run *run)
   return run->program->schedule->placement->n_devices;
 }
 
-static gboolean takes_all_causes (const Run *run)
-{
-  return run->causes.part == NULL && run->causes.slowness < 0;
-}
-
 /* The same op has the same draws in every schedule. A BW draws as its B, a pair as its second op. */
 static PsPurpose purpose_of (const PsProgram *program, guint step, guint32 stream)
 {
@@ -156,15 +144,13 @@ static PsPurpose purpose_of (const PsProgram *program, guint step, guint32 strea
   return (PsPurpose){ op.microbatch, op.stage | (guint32)op.slice << 16 | kind << 24, stream };
 }
 
-/* Completes the source of a step's op or transfer, of which part_ns belong to the part that takes part. cost: index
- * into the arrays of PsCostSpread. */
-static void set_source (const Run *run, Source *source, gint64 part_ns, const GArray *measured, guint cost)
+/* Completes the source of a step's op or transfer. cost: index into the arrays of PsCostSpread. */
+static void set_source (const Run *run, Source *source, const GArray *measured, guint cost)
 {
   const PsCostSpread *spread = run->uncertainty->measured;
 
   source->measured = measured;
-  source->jitters
-      = source->base_ns > 0 && (takes_all_causes (run) || part_ns > 0) && (measured != NULL || run->jitter != NULL);
+  source->jitters = source->base_ns > 0 && (measured != NULL || run->jitter != NULL);
   source->row = run->uncertainty->between_runs && spread != NULL ? spread->row[cost] : PS_NO_ROW;
 }
 
@@ -172,7 +158,6 @@ static void add_sources (Run *run, guint step)
 {
   const PsProgram *program = run->program;
   const PsCosts *costs = run->costs;
-  const PsPart *part = run->causes.part;
   const PsStep *s = &program->steps[step];
   const PsCostSpread *spread = run->uncertainty->between_runs ? NULL : run->uncertainty->measured;
   guint first = program->pair != NULL && program->pair[step] == PS_PAIR_SECOND ? step - 1 : step,
@@ -184,16 +169,14 @@ static void add_sources (Run *run, guint step)
                   .from = s->device,
                   .to = s->device,
                   .purpose = purpose_of (program, step, STREAM_OP) };
-  set_source (run, op, part != NULL ? ps_part_of_op (part, program, costs, step) : 0,
-              spread != NULL ? spread->op[cost] : NULL, cost);
+  set_source (run, op, spread != NULL ? spread->op[cost] : NULL, cost);
   *transfer = (Source){ .row = PS_NO_ROW, .purpose = purpose_of (program, step, STREAM_TRANSFER) };
   if (s->input == 0)
     return;
   transfer->base_ns = costs->transfer_ns[s->transfer];
   transfer->from = program->steps[s->input - 1].device;
   transfer->to = s->device;
-  set_source (run, transfer, part != NULL ? ps_part_of_transfer (part, program, costs, step) : 0,
-              spread != NULL ? spread->transfer : NULL, PS_N_OP_KINDS * costs->n_stages);
+  set_source (run, transfer, spread != NULL ? spread->transfer : NULL, PS_N_OP_KINDS * costs->n_stages);
 }
 
 static double largest_factor (const Run *run)
@@ -247,7 +230,7 @@ typedef struct {
   const Run *run;
   guint first;         /* sample of the first lane */
   guint before;        /* iterations before that sample; 0: the sample itself */
-  double *slow;        /* [n_slowness][LANES] the factor of each slowness; 1 where it takes no part */
+  double *slow;        /* [n_slowness][LANES] the factor of each slowness */
   double *rows;        /* [n_rows][LANES] the factor of each row of PsCostSpread; NULL: samples are of one run */
   double *slowness;    /* [LANES][n_devices] the factor of each device's O */
   gint64 *duration_ns; /* [LANES][n_steps] */
@@ -294,9 +277,7 @@ static void draw_slowness (const Times *times, guint index)
     ps_draw (times->run->sampling->seed, times->first, purpose_at (times, (PsPurpose){ index, 0, STREAM_SLOWNESS }),
              words);
   for (guint lane = 0; lane < LANES; lane++)
-    if (!takes_all_causes (times->run) && times->run->causes.slowness != (gint)index)
-      factors[lane] = 1;
-    else if (times->before == MEAN)
+    if (times->before == MEAN)
       factors[lane] = 1 + slowness->probability * (slowness->factor - 1);
     else
       factors[lane] = words[lane] < slowness->probability * 4294967296.0 ? slowness->factor : 1;
@@ -658,24 +639,16 @@ static gboolean run_init (Run *run, GError **error)
   return check_sums (run, error);
 }
 
-static gint64 *sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
-                       const PsSampling *sampling, Causes causes, GError **error)
+gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
+                               const PsSampling *sampling, GError **error)
 {
-  g_auto (Run) run
-      = { .program = program, .costs = costs, .uncertainty = uncertainty, .sampling = sampling, .causes = causes };
+  g_auto (Run) run = { .program = program, .costs = costs, .uncertainty = uncertainty, .sampling = sampling };
 
   g_return_val_if_fail (sampling->n_samples >= 1 && sampling->n_jobs >= 1, NULL);
   return run_init (&run, error) && run_jobs (&run, error) ? g_steal_pointer (&run.samples_ns) : NULL;
 }
 
-gint64 *ps_uncertainty_sample (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
-                               const PsSampling *sampling, GError **error)
-{
-  return sample (program, costs, uncertainty, sampling, (Causes){ NULL, -1 }, error);
-}
-
-/* What samples say: quantiles, the mean, the probability that one schedule is faster than another, and which cause
- * alone spreads them most. */
+/* What samples say: quantiles, the mean, and the probability that one schedule is faster than another. */
 
 #define TAIL 0.025 /* on each side of a 95 % interval */
 
@@ -688,9 +661,8 @@ static double log_binomial (guint n, guint k, double q)
          + (n - k) * log1p (-q);
 }
 
-/* The least k >= 0 such that k or fewer of n samples lie below the q quantile with a probability above `p`. Goes down
- * from the middle to where the rest is negligible, then adds up. */
-static guint binomial_quantile (guint n, double q, double probability)
+/* Goes down from the middle to where the rest is negligible, then adds up. */
+guint ps_binomial_quantile (guint n, double q, double probability)
 {
   guint k = (guint)(n * q);
   double sum = 0;
@@ -711,8 +683,8 @@ static PsQuantile quantile (const gint64 *sorted_ns, guint n, double q, guint ef
 {
   guint rank = (guint)ceil (q * n - 1e-9);
   double scale = (double)n / effective;
-  guint low = (guint)floor (binomial_quantile (effective, q, TAIL) * scale);
-  guint high = (guint)ceil ((binomial_quantile (effective, q, 1 - TAIL) + 1) * scale);
+  guint low = (guint)floor (ps_binomial_quantile (effective, q, TAIL) * scale);
+  guint high = (guint)ceil ((ps_binomial_quantile (effective, q, 1 - TAIL) + 1) * scale);
 
   return (PsQuantile){ sorted_ns[MAX (rank, 1) - 1], sorted_ns[MAX (low, 1) - 1], sorted_ns[MIN (high, n) - 1] };
 }
@@ -809,11 +781,9 @@ void ps_distribution_init (PsDistribution *distribution, const gint64 *ns, guint
 
   samples.n_groups = steady ? n / BLOCK * PS_STEADY_RUNS + MIN (n % BLOCK, PS_STEADY_RUNS) : n;
   qsort (sorted, n, sizeof *sorted, ps_compare_int64);
-  *distribution = (PsDistribution){ .n = n,
-                                    .p10 = quantile_of (&samples, 0.1),
-                                    .p50 = quantile_of (&samples, 0.5),
-                                    .p90 = quantile_of (&samples, 0.9),
-                                    .p99 = quantile_of (&samples, 0.99) };
+  *distribution = (PsDistribution){
+    .n = n, .p50 = quantile_of (&samples, 0.5), .p90 = quantile_of (&samples, 0.9), .p99 = quantile_of (&samples, 0.99)
+  };
   find_mean (distribution, &samples);
 }
 
@@ -824,45 +794,4 @@ double ps_win_probability (const gint64 *a_ns, const gint64 *b_ns, guint n)
   for (guint i = 0; i < n; i++)
     wins += a_ns[i] < b_ns[i];
   return (double)wins / n;
-}
-
-static gboolean add_bar (GArray *bars, const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
-                         const PsSampling *sampling, Causes causes, GError **error)
-{
-  g_autofree gint64 *samples = sample (program, costs, uncertainty, sampling, causes, error);
-  PsDistribution distribution;
-  PsTornadoBar bar = { .slowness = causes.slowness };
-
-  if (samples == NULL)
-    return FALSE;
-  if (causes.part != NULL)
-    bar.part = *causes.part;
-  ps_distribution_init (&distribution, samples, sampling->n_samples, ps_sampling_is_steady (sampling, program));
-  bar.p10_ns = distribution.p10.value_ns;
-  bar.p90_ns = distribution.p90.value_ns;
-  bar.mean_ns = distribution.mean_ns;
-  bar.deviation_ns = distribution.deviation_ns;
-  g_array_append_val (bars, bar);
-  return TRUE;
-}
-
-PS_DEFINE_FALLING_ORDER (compare_bars, PsTornadoBar, deviation_ns)
-
-GArray *ps_uncertainty_tornado (const PsProgram *program, const PsCosts *costs, const PsUncertainty *uncertainty,
-                                const PsSampling *sampling, guint n_widest, GError **error)
-{
-  g_autoptr (GArray) parts = ps_parts (program, costs);
-  g_autoptr (GArray) bars = g_array_new (FALSE, FALSE, sizeof (PsTornadoBar));
-  gboolean jitters = uncertainty->jitter > 0 || uncertainty->measured != NULL;
-
-  for (guint i = 0; i < parts->len && jitters; i++)
-    if (!add_bar (bars, program, costs, uncertainty, sampling, (Causes){ &g_array_index (parts, PsPart, i), -1 },
-                  error))
-      return NULL;
-  for (guint i = 0; i < uncertainty->n_slowness; i++)
-    if (!add_bar (bars, program, costs, uncertainty, sampling, (Causes){ NULL, (gint)i }, error))
-      return NULL;
-  g_array_sort (bars, compare_bars);
-  g_array_set_size (bars, MIN (bars->len, n_widest));
-  return g_steal_pointer (&bars);
 }

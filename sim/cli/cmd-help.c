@@ -5,32 +5,6 @@
 
 #include <string.h>
 
-static char *write_schedules (void)
-{
-  guint n;
-  const PsFamily *const *families = ps_family_table (&n);
-  GString *text = g_string_new (
-      "The families that --schedule knows. Memory counts activations at the peak of device r, in units of a device's "
-      "whole share of a microbatch. There are p devices, m microbatches and v chunks. Names of PyTorch and elsewhere "
-      "are taken, too; PyTorch's also without Schedule, and case does not count.\n");
-
-  for (guint i = 0; i < n; i++) {
-    const PsFamily *family = families[i];
-
-    g_string_append_printf (text, "\n%s: %s\n  constraints  %s\n  memory       %s\n  chunks       %u by default\n",
-                            family->name, family->description, family->constraints, family->memory,
-                            family->default_chunks);
-    g_string_append_printf (text, "  looks at     %s\n  source       %s\n",
-                            family->uses_costs ? "costs and --memory-limit" : "nothing else", family->source);
-    if (family->torch != NULL)
-      g_string_append_printf (text, "  PyTorch      Schedule%s\n", family->torch);
-    if (family->also != NULL)
-      g_string_append_printf (text, "  elsewhere    %s\n", family->also);
-  }
-  g_string_append (text, "\nA schedule may also be a file, see pipesim help formats; pipesim search finds new ones.\n");
-  return g_string_free (text, FALSE);
-}
-
 static char *write_costs (void)
 {
   GString *text = g_string_new (
@@ -131,7 +105,6 @@ static char *write_memory (void)
 }
 
 const PsHelpTopic ps_help_topics[] = {
-  { "schedules", write_schedules, "the families: constraints, memory, source" },
   { "costs", write_costs, "the sources of costs, and the keys of --costs" },
   { "settings", write_settings, "the options that most commands share" },
   { "formats", write_formats, "files of schedules and timelines" },

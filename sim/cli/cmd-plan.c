@@ -18,7 +18,6 @@ typedef struct {
   guint rank; /* --explain; 0: not given */
   PsLaunchChoice launch;
   PsColumnChoice columns;
-  PsSetting alike;           /* the options of all layouts */
   PsLayoutQuestion question; /* its texts are owned; without cluster and n_gpus */
   char **clusters;
   guint *gpus;
@@ -31,21 +30,10 @@ typedef struct {
 
 static const PsOption rows[] = {
   PS_OPTION_INCLUDE (Options, from, ps_from_rows),
-  PS_OPTION ("model", 0, PS_VALUE (FILE, Options, question.model, const char *), "FILE",
-             "Model description or its name (llama-3-70b)", .group = PS_GROUP_COSTS, .otherwise = ""),
-  PS_OPTION (
-      "precision", 0, PS_VALUE (TEXT, Options, question.precision, const char *), "NAME",
-      "Number format of the model: fp32, fp16, bf16, fp8, fp8-block, mxfp8 or nvfp4; the cluster's peak_flops does "
-      "not change",
-      .otherwise = "its own", .group = PS_GROUP_COSTS),
   PS_OPTION ("cluster", 0, PS_LIST (Options, clusters), "FILE,...",
              "Cluster descriptions or their names; memory and peak rate come from them, and without --db all costs. "
              "Several are compared",
              .group = PS_GROUP_MACHINE, .otherwise = ""),
-  PS_OPTION ("db", 0, PS_VALUE (FILE, Options, question.db, const char *), "FILE",
-             "Measured costs: one pipeline of all GPUs, no replicas", .group = PS_GROUP_COSTS),
-  PS_OPTION ("profile", 0, PS_VALUE (TEXT, Options, question.profile, const char *), "NAME", "Profile in the database",
-             .otherwise = "all of the model", .group = PS_GROUP_COSTS),
   PS_OPTION ("gpus", 'g', PS_COUNTS (Options, gpus, n_gpus, 1, PS_MAX_GPUS), "N,...",
              "GPUs, p times t times c times d; several numbers are compared",
              .otherwise = "all of the cluster; the fewest with --target-step or --days", .group = PS_GROUP_WHAT),
@@ -95,7 +83,7 @@ static const PsOption rows[] = {
              .otherwise = "none"),
   { .name = "",
     .type = PS_OPTION_ROWS,
-    .offset = offsetof (Options, alike),
+    .offset = offsetof (Options, question.given),
     .rows = ps_setting_options,
     .only = PS_FIELD_ALIKE },
   PS_OPTION_INCLUDE (Options, launch, ps_launch_rows),
@@ -105,7 +93,7 @@ static const PsOption rows[] = {
 
 /* A layout, and what follows from it. */
 typedef struct {
-  guint rank, gpus, n_runners;
+  guint rank, gpus, zero, n_runners;
   PsLayout layout;
   double days, money_per_step, money; /* 0: not known */
   const char *cluster, *recompute, *confidence;
@@ -118,17 +106,17 @@ static const PsCellColumn columns[] = {
   PS_CELL (Row, gpus, "gpus", "GPUs", INTEGER),
   PS_FIGURE_AT (Row, layout.schedule, "schedule"),
   PS_CELL (Row, layout.asynchronous, "asynchronous", NULL, BOOLEAN), /* with a heading where a schedule is */
-  PS_FIGURE_AT (Row, layout.n_devices, "devices"),
-  PS_CELL (Row, layout.n_tensor, "tensor", "t", INTEGER),
-  PS_CELL (Row, layout.n_context, "context", "c", INTEGER),
-  PS_CELL (Row, layout.n_experts, "experts", "e", INTEGER),
-  PS_CELL (Row, layout.n_replicas, "replicas", "d", INTEGER),
+  PS_FIGURE_AT (Row, layout.setting.n_devices, "devices"),
+  PS_CELL (Row, layout.setting.n_tensor, "tensor", "t", INTEGER),
+  PS_CELL (Row, layout.setting.n_context, "context", "c", INTEGER),
+  PS_CELL (Row, layout.setting.n_experts, "experts", "e", INTEGER),
+  PS_CELL (Row, layout.setting.n_replicas, "replicas", "d", INTEGER),
   PS_CELL (Row, layout.microbatch_size, "microbatch_size", "b", INTEGER),
-  PS_FIGURE_AT (Row, layout.n_microbatches, "microbatches"),
-  PS_FIGURE_AT (Row, layout.n_chunks, "chunks"),
+  PS_FIGURE_AT (Row, layout.setting.n_microbatches, "microbatches"),
+  PS_FIGURE_AT (Row, layout.setting.n_chunks, "chunks"),
   PS_CELL (Row, slices, "slices", NULL, TEXT), /* the same where slices are of even work */
   PS_CELL (Row, recompute, "recompute", "recompute", TEXT),
-  PS_CELL (Row, layout.zero, "zero", "ZeRO", INTEGER),
+  PS_CELL (Row, zero, "zero", "ZeRO", INTEGER),
   PS_CELL (Row, layout.step_ns, "step_ns", "step", TIME),
   PS_CELL_KNOWN (Row, days, "days", "days", NUMBER),
   PS_CELL_KNOWN (Row, money, "money", "money", NUMBER),
@@ -143,8 +131,8 @@ static const PsCellColumn columns[] = {
   PS_CELL (Row, confidence, "confidence", "confidence", TEXT),
   PS_CELL (Row, n_runners, "n_runs_in", "runs in", INTEGER),
   PS_CELL (Row, runs_in, "runs_in", "frameworks", TEXT),
-  PS_FIGURE_AT (Row, layout.layout, "layout"),
-  PS_CELL (Row, layout.profile, "profile", NULL, TEXT),
+  PS_FIGURE_AT (Row, layout.setting.layout, "layout"),
+  PS_CELL (Row, layout.setting.profile, "profile", NULL, TEXT),
   PS_CELL (Row, command, "command", NULL, TEXT),
 };
 
@@ -217,13 +205,12 @@ static gboolean finish_options (Options *options, GError **error)
     question->n_jobs = g_get_num_processors ();
   if (question->top == 0)
     question->top = is_comparison (options) ? 1 : USUAL_TOP;
-  if (!ps_launch_imply (options->launch.to, &options->alike, error))
+  if (!ps_launch_imply (options->launch.to, &question->given, error))
     return FALSE;
-  question->alike = &options->alike;
   question->runner = options->launch.to;
-  if (question->runner == NULL && options->alike.framework != PS_FRAMEWORK_NONE)
+  if (question->runner == NULL && question->given.framework != PS_FRAMEWORK_NONE)
     question->runner = ps_framework_name (
-        ps_framework_is_megatron (options->alike.framework) ? PS_FRAMEWORK_MEGATRON : options->alike.framework);
+        ps_framework_is_megatron (question->given.framework) ? PS_FRAMEWORK_MEGATRON : question->given.framework);
   return check_options (options, error);
 }
 
@@ -243,8 +230,8 @@ static gboolean read_price (const char *text, const GArray *answers, GError **er
   for (guint i = 0; i < answers->len; i++) {
     Answer *answer = ANSWER (answers, i);
 
-    g_ptr_array_add (names, (gpointer)answer->question.cluster);
-    if (equals == NULL ? answer->price > 0 : !g_str_equal (answer->question.cluster, name))
+    g_ptr_array_add (names, (gpointer)answer->question.given.cluster);
+    if (equals == NULL ? answer->price > 0 : !g_str_equal (answer->question.given.cluster, name))
       continue;
     answer->price = price;
     found = TRUE;
@@ -264,7 +251,7 @@ static gboolean read_prices (const Options *options, const GArray *answers, GErr
   for (guint i = 0; options->prices != NULL && i < answers->len; i++)
     if (ANSWER (answers, i)->price <= 0)
       return ps_refuse (error, PS_ERROR_USAGE, "--price: there is none of cluster '%s'",
-                        ANSWER (answers, i)->question.cluster);
+                        ANSWER (answers, i)->question.given.cluster);
   return TRUE;
 }
 
@@ -277,7 +264,7 @@ static GArray *list_answers (const Options *options)
   g_array_set_clear_func (answers, answer_clear);
   for (guint i = 0; i < MAX (g_strv_length (options->clusters), 1); i++)
     for (guint k = 0; k < MAX (options->n_gpus, 1); k++) {
-      answer.question.cluster = options->clusters[i];
+      answer.question.given.cluster = options->clusters[i];
       answer.question.n_gpus = options->n_gpus > 0 ? options->gpus[k] : 0;
       g_array_append_val (answers, answer);
     }
@@ -332,14 +319,14 @@ static GArray *list_found (const GArray *answers)
 }
 
 /* "megatron, pytorch, pipesim"; pipesim where its devices run all that the layout says. */
-static char *find_runners (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
+static char *find_runners (const PsLayout *layout)
 {
-  g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
-  g_autofree char *names = ps_launch_runs_in (setting, layout->schedule);
+  PsSetting setting = layout->setting;
+  g_autofree char *names = ps_launch_runs_in (&setting, layout->schedule);
 
-  setting->replicas_adjacent = FALSE; /* where they are is of no concern to devices */
-  if (layout->zero >= 2
-      || !ps_setting_refuse (setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | PS_FIELD_SHARED, NULL, NULL))
+  setting.replicas_adjacent = FALSE; /* where they are is of no concern to devices */
+  if (ps_setting_zero (&setting) >= 2
+      || !ps_setting_refuse (&setting, PS_FIELD_NOT_RUN | PS_FIELD_NOT_COMPUTED | PS_FIELD_SHARED, NULL, NULL))
     return g_steal_pointer (&names);
   return g_strconcat (names, *names ? ", " : "", "pipesim", NULL);
 }
@@ -370,10 +357,11 @@ static void add_row (const Options *options, const Found *found, guint rank, PsT
   const PsLayout *layout = found->layout;
   const double steps = (double)question->tokens / (double)layouts->step_tokens;
   const double money = step_money (found->answer, layout);
-  g_autofree char *command = ps_layout_command (question, layouts, layout);
-  g_autofree char *runs_in = find_runners (question, layouts, layout);
+  g_autofree char *command = ps_layout_command (layout);
+  g_autofree char *runs_in = find_runners (layout);
   g_auto (GStrv) runners = g_strsplit (runs_in, ",", -1);
-  g_autofree char *slices = layout->even_slices > 0 ? g_strdup_printf ("even-work:%u", layout->even_slices) : NULL;
+  g_autofree char *slices
+      = layout->setting.even_work ? g_strdup_printf ("even-work:%u", layout->setting.n_slices) : NULL;
 
   if (slices != NULL)
     ps_table_set_title (table, "slices", "slices");
@@ -386,7 +374,8 @@ static void add_row (const Options *options, const Found *found, guint rank, PsT
                                .days = steps * (double)layout->step_ns / 86400e9,
                                .money_per_step = money,
                                .money = steps * money,
-                               .recompute = ps_recompute_name (layout->recompute),
+                               .zero = ps_setting_zero (&layout->setting),
+                               .recompute = ps_recompute_name (layout->setting.recompute),
                                .confidence = ps_confidence_name (layout->confidence),
                                .n_runners = *runs_in ? g_strv_length (runners) : 0,
                                .slices = slices,
@@ -456,11 +445,8 @@ static char *describe_unrest (const Answer *answer)
 static char *describe_errors (const Answer *answer)
 {
   const GArray *best = answer->layouts->best;
-  g_autoptr (PsSetting) setting
-      = best->len > 0 ? ps_layout_setting (&answer->question, answer->layouts, &g_array_index (best, PsLayout, 0))
-                      : NULL;
 
-  return setting != NULL ? ps_describe_errors (setting) : NULL;
+  return best->len > 0 ? ps_describe_errors (&g_array_index (best, PsLayout, 0).setting) : NULL;
 }
 
 /* NULL where the fewest GPUs are not asked for. */
@@ -529,7 +515,7 @@ static char *describe_about (const Options *options, const GArray *answers, cons
   const PsLayouts *layouts = answer->layouts;
   g_autofree char *more = ps_cluster_lacks (layouts->n_there, layouts->n_gpus);
   g_autofree char *where = g_strdup_printf (" on %u GPUs of %s%s", layouts->n_gpus, layouts->cluster, more);
-  const guint given = answer->question.alike->sequence;
+  const guint given = answer->question.given.sequence;
   g_autofree char *length = given > 0 ? g_strdup_printf (" of %u tokens", given) : g_strdup ("");
   PsConfidence confidence = PS_CONFIDENCE_HIGH;
 
@@ -620,16 +606,15 @@ static gboolean explain (const Options *options, const GArray *found, GError **e
   if (options->rank > found->len)
     return ps_refuse (error, PS_ERROR_USAGE, "--explain: '%u' is after the last, %u", options->rank, found->len);
   const Found *row = &g_array_index (found, Found, options->rank - 1);
-  const PsLayoutQuestion *question = &row->answer->question;
   g_autofree char *text = NULL;
   if (options->launch.to != NULL) {
-    g_autoptr (PsSetting) setting = ps_layout_setting (question, row->answer->layouts, row->layout);
+    const PsSetting *setting = &row->layout->setting;
     g_autoptr (PsPrediction) prediction = ps_predict (setting, row->layout->schedule, error);
 
     if (prediction != NULL)
       text = ps_launch_prediction (&options->launch, setting, row->layout->schedule, prediction, error);
   } else {
-    g_autofree char *command = ps_layout_command (question, row->answer->layouts, row->layout);
+    g_autofree char *command = ps_layout_command (row->layout);
 
     text = g_strconcat (command, "\n", NULL);
   }
@@ -641,13 +626,9 @@ static gboolean find_all (const Options *options, const GArray *answers, GError 
   for (guint i = 0; i < answers->len; i++) {
     Answer *answer = ANSWER (answers, i);
     const PsLayoutQuestion *question = &answer->question;
-    PsSetting asked = options->alike;
 
-    asked.model = (char *)question->model;
-    asked.precision = (char *)question->precision;
-    asked.cluster = (char *)question->cluster;
-    if (i == 0 || question->cluster != ANSWER (answers, i - 1)->question.cluster)
-      ps_note_assumed (&asked);
+    if (i == 0 || question->given.cluster != ANSWER (answers, i - 1)->question.given.cluster)
+      ps_note_assumed (&question->given);
     answer->layouts
         = asks_for_fewest (options) ? ps_layouts_find_least (question, error) : ps_layouts_find (question, error);
     if (answer->layouts == NULL)
@@ -669,7 +650,7 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
   g_autoptr (GArray) answers = list_answers (options);
   if (!ps_table_choose (table, &options->columns, wide, error) || !read_prices (options, answers, error))
     return 0;
-  ps_note_unread (options->question.model);
+  ps_note_unread (options->question.given.model);
   if (!find_all (options, answers, error))
     return 0;
   g_autoptr (GArray) found = list_found (answers);
@@ -695,7 +676,8 @@ const PsCmd ps_cmd_plan = {
     "d = GPUs / (p t c) replicas, experts over e of the GPUs of a device and its replicas, microbatches of "
     "b = 1, 2, 4, 8 and 16 sequences, recomputation, schedules and, where a schedule takes any number, v chunks "
     "per device. A single device (p = 1) has no pipeline: the fastest schedule stands for all, which may hide a "
-    "part of the all-reduce. A row is the fastest setting of its p, t, c, e and d.\n\n"
+    "part of the all-reduce. A row is the fastest setting of its p, t, c, e and d. With --db it is one pipeline of "
+    "all GPUs without replicas; all profiles of the model count unless --profile names one.\n\n"
     "within 1 % = other schedules of the same p, t, c, e and d whose step takes at most 1 % longer\n"
     "runs in = number of frameworks that have the schedule by a name of their own and take the setting, which --wide "
     "names; pipesim exec is one, where it runs the layout. With --framework or --to ranks begin with what that "

@@ -14,7 +14,6 @@
 
 #define DEFAULT_SAMPLES 10000
 #define MAX_JOBS 1024
-#define N_WIDEST 20            /* bars of the tornado */
 #define MOST_MICROBATCHES 1024 /* that --bubble tries */
 
 typedef struct {
@@ -42,7 +41,6 @@ typedef struct {
   gboolean has_faster;
   gint64 seed;
   gboolean has_seed;
-  gboolean tornado;
   PsVariation variation;
   PsSampling sampling; /* n_samples 0: not asked for */
   PsFromChoice from;
@@ -94,8 +92,6 @@ static const PsOption rows[] = {
   PS_OPTION ("samples", 0, PS_COUNT (Options, sampling.n_samples, 1, PS_MAX_SAMPLES), "N",
              "Number of iterations to simulate with varying costs", .otherwise = "10000", .group = PS_GROUP_VARIATION),
   PS_OPTION_INCLUDE (Options, variation, ps_variation_rows),
-  PS_OPTION ("tornado", 0, PS_FLAG (Options, tornado), NULL, "Show which part's spread moves the iteration most",
-             .group = PS_GROUP_VARIATION),
   PS_OPTION ("seed", 0, PS_INTEGER (Options, seed, 0, 0), "N", "Seed of the random numbers",
              .given = PS_MEMBER (Options, has_seed, gboolean), .initial = 1, .group = PS_GROUP_VARIATION),
   PS_OPTION ("jobs", 0, PS_COUNT (Options, sampling.n_jobs, 1, MAX_JOBS), "N",
@@ -400,7 +396,6 @@ typedef struct {
   PsDistribution distribution;
   gint64 mean_ns[4]; /* its mean, the ends of the mean's interval, and the deviation; rounded */
   char *between[4];  /* "1 ms .. 2 ms": the 95 % of its mean, p50, p90 and p99 */
-  GArray *tornado;   /* PsTornadoBar; NULL: not asked for */
 } Samples;
 
 static void samples_free (gpointer data)
@@ -411,7 +406,6 @@ static void samples_free (gpointer data)
   g_free (samples->iteration_ns);
   for (guint i = 0; i < G_N_ELEMENTS (samples->between); i++)
     g_free (samples->between[i]);
-  g_clear_pointer (&samples->tornado, g_array_unref);
   g_free (samples);
 }
 
@@ -423,7 +417,6 @@ static char *format_between (gint64 low_ns, gint64 high_ns)
   return g_strdup_printf ("%s .. %s", low, high);
 }
 
-/* Samples one prediction: iteration times of the steady state where devices never meet. */
 /* A slow link that no message of the program uses changes nothing. */
 static void note_unused_links (Report *report, const PsProgram *program)
 {
@@ -441,6 +434,7 @@ static void note_unused_links (Report *report, const PsProgram *program)
   }
 }
 
+/* Samples one prediction: iteration times of the steady state where devices never meet. */
 static gboolean add_samples (Report *report, const PsPrediction *prediction, GError **error)
 {
   const Options *options = report->options;
@@ -483,9 +477,7 @@ static gboolean add_samples (Report *report, const PsPrediction *prediction, GEr
   samples->between[0] = format_between (samples->mean_ns[1], samples->mean_ns[2]);
   for (guint i = 0; i < G_N_ELEMENTS (quantiles); i++)
     samples->between[i + 1] = format_between (quantiles[i]->low_ns, quantiles[i]->high_ns);
-  if (options->tornado)
-    samples->tornado = ps_uncertainty_tornado (program, prediction->costs, &uncertainty, &sampling, N_WIDEST, error);
-  return !options->tornado || samples->tornado != NULL;
+  return TRUE;
 }
 
 static PsTable *samples_table (const Samples *samples)
@@ -530,36 +522,6 @@ static PsTable *wins_table (const Report *report, const Samples *samples)
     ps_table_add_row (table);
     ps_table_set_text (table, "over", other->schedule);
     ps_table_set_ratio (table, "probability", win_probability (samples, other));
-  }
-  return table;
-}
-
-/* NULL unless asked for. */
-static PsTable *tornado_table (const Report *report, const Samples *samples)
-{
-  static const PsColumn columns[] = {
-    { "part", "part", PS_COLUMN_TEXT },    { "deviation_ns", "deviation", PS_COLUMN_TIME },
-    { "mean_ns", "mean", PS_COLUMN_TIME }, { "p10_ns", "p10", PS_COLUMN_TIME },
-    { "p90_ns", "p90", PS_COLUMN_TIME },
-  };
-
-  if (samples->tornado == NULL)
-    return NULL;
-  PsTable *table = ps_table_new (columns, G_N_ELEMENTS (columns));
-  for (guint i = 0; i < samples->tornado->len; i++) {
-    const PsTornadoBar *bar = &g_array_index (samples->tornado, PsTornadoBar, i);
-    const PsSlowness *slowness = bar->slowness < 0 ? NULL : &report->options->variation.slowness[bar->slowness];
-    g_autofree char *part = ps_part_format (&bar->part);
-    g_autofree char *name = slowness == NULL ? g_strdup_printf ("jitter of %s", part)
-                            : slowness->link ? g_strdup_printf ("slow link %u-%u", slowness->a, slowness->b)
-                                             : g_strdup_printf ("straggler %u", slowness->a);
-
-    ps_table_add_row (table);
-    ps_table_set_text (table, "part", name);
-    ps_table_set_integer (table, "p10_ns", bar->p10_ns);
-    ps_table_set_integer (table, "p90_ns", bar->p90_ns);
-    ps_table_set_integer (table, "mean_ns", llround (bar->mean_ns));
-    ps_table_set_integer (table, "deviation_ns", llround (bar->deviation_ns));
   }
   return table;
 }
@@ -641,13 +603,6 @@ static void append_samples (GString *text, Report *report)
     g_string_append_printf (text, "\npart of the samples in which the row's schedule is faster than the column's\n%s",
                             wins);
   }
-  for (guint i = 0; i < all->len && report->options->tornado; i++) {
-    g_autoptr (PsTable) tornado = tornado_table (report, all->pdata[i]);
-    g_autofree char *bars = ps_table_to_text (tornado);
-
-    g_string_append_printf (text, "\niteration time with one cause of spread alone, %u samples each\n%s",
-                            sampling->n_samples, bars);
-  }
 }
 
 /* Rows */
@@ -663,11 +618,10 @@ enum {
   EXPLAIN = 1 << 6,
   SAMPLES = 1 << 7,
   WINS = 1 << 8,
-  TORNADO = 1 << 9,
-  BUBBLE = 1 << 10,
-  SERVE = 1 << 11,
-  SLICES = 1 << 12,
-  SPEED = 1 << 13,
+  BUBBLE = 1 << 9,
+  SERVE = 1 << 10,
+  SLICES = 1 << 11,
+  SPEED = 1 << 12,
 };
 
 typedef struct {
@@ -723,7 +677,6 @@ static const struct {
   { PS_CELL_SET ("what_if", NULL, TABLE), EXPLAIN },
   { PS_CELL_SET ("spread", NULL, TABLE), SAMPLES },
   { PS_CELL_SET ("wins", NULL, TABLE), WINS },
-  { PS_CELL_SET ("tornado", NULL, TABLE), TORNADO },
 };
 
 static const char *const wide[]
@@ -744,7 +697,7 @@ static guint find_subjects (const Report *report)
          | (setting->even_work || setting->n_slice_tokens > 0 ? SLICES : 0)
          | (setting->sync == PS_SYNC_BYPASS ? BYPASS : 0) | (options->memory ? MEMORY : 0)
          | (options->explain ? EXPLAIN : 0) | (samples ? SAMPLES : 0) | (samples && options->several ? WINS : 0)
-         | (options->tornado ? TORNADO : 0) | (options->has_bubble ? BUBBLE : 0)
+         | (options->has_bubble ? BUBBLE : 0)
          | (setting->serve != PS_SERVE_NONE                        ? SERVE
             : setting->cluster != NULL && setting->lengths == NULL ? SPEED
                                                                    : 0);
@@ -869,8 +822,6 @@ static void add_row (Report *report, const PsPrediction *prediction)
     ps_table_set_table (table, "spread", samples_table (samples));
     if (options->several)
       ps_table_set_table (table, "wins", wins_table (report, samples));
-    if (options->tornado)
-      ps_table_set_table (table, "tornado", tornado_table (report, samples));
     break;
   }
 }
@@ -1214,10 +1165,8 @@ static gboolean finish_sampling (Options *options, GError **error)
 
   if (!ps_variation_finish (&options->variation, options->setting, &varies, error))
     return FALSE;
-  if (!varies && (sampling->n_samples > 0 || options->has_seed || sampling->n_jobs > 0 || options->tornado))
+  if (!varies && (sampling->n_samples > 0 || options->has_seed || sampling->n_jobs > 0))
     return ps_refuse (error, PS_ERROR_USAGE, "--samples: nothing varies; give --jitter, --straggler or --slow-link");
-  if (options->tornado && options->several)
-    return ps_refuse (error, PS_ERROR_USAGE, "--tornado: is of one schedule, not of several");
   sampling->seed = (guint64)options->seed;
   if (varies && sampling->n_samples == 0)
     sampling->n_samples = DEFAULT_SAMPLES;
@@ -1248,7 +1197,6 @@ static gboolean check_single (const Options *options, GError **error)
   } rows[] = { { launch->to != NULL, TRUE, TRUE, to },
                { options->output != NULL, TRUE, TRUE, output },
                { options->explain, TRUE, TRUE, "--explain" },
-               { options->tornado, TRUE, TRUE, "--tornado" },
                { options->from.print_command, FALSE, FALSE, "--print-command" },
                { options->memory, FALSE, TRUE, "--memory" },
                { samples, FALSE, TRUE, "--samples" },

@@ -46,8 +46,11 @@ static const PsOption lint_rows[] = {
 };
 
 static const PsOption convert_rows[] = {
-  PS_OPTION ("to", 0, PS_TEXT (Options, launch.to), "FORMAT", "Format to convert to (see below)", .otherwise = "",
-             .group = PS_GROUP_OUTPUT),
+  PS_OPTION (
+      "to", 0, PS_TEXT (Options, launch.to), "FORMAT",
+      "Format to convert to, of pipesim help formats; with --model and --cluster or --db also megatron, torchtitan, "
+      "torchtitan-0.2 or deepspeed: the flags or keys that run it there, with the layout of its stages",
+      .otherwise = "", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("force", 0, PS_FLAG (Options, launch.force), NULL,
              "With --to FRAMEWORK: also where memory does not suffice", .group = PS_GROUP_OUTPUT),
   PS_OPTION ("output", 'o', PS_FILE (Options, output), "FILE", "File to convert into; -: standard output",
@@ -55,6 +58,30 @@ static const PsOption convert_rows[] = {
   { .name = "", .type = PS_OPTION_ROWS, .rows = order_rows }, /* of the same base */
   PS_OPTION_END,
 };
+
+static void print_families (const PsFamily *const *families, guint n, GError **error)
+{
+  g_autoptr (GString) text = g_string_new (
+      "The families that --schedule knows. Memory counts activations at the peak of device r, in units of a device's "
+      "whole share of a microbatch. There are p devices, m microbatches and v chunks. Names of PyTorch and elsewhere "
+      "are taken, too; PyTorch's also without Schedule, and case does not count.\n");
+
+  for (guint i = 0; i < n; i++) {
+    const PsFamily *family = families[i];
+
+    g_string_append_printf (text, "\n%s: %s\n  constraints  %s\n  memory       %s\n  chunks       %u by default\n",
+                            family->name, family->description, family->constraints, family->memory,
+                            family->default_chunks);
+    g_string_append_printf (text, "  looks at     %s\n  source       %s\n",
+                            family->uses_costs ? "costs and --memory-limit" : "nothing else", family->source);
+    if (family->torch != NULL)
+      g_string_append_printf (text, "  PyTorch      Schedule%s\n", family->torch);
+    if (family->also != NULL)
+      g_string_append_printf (text, "  elsewhere    %s\n", family->also);
+  }
+  g_string_append (text, "\nA schedule may also be a file, see pipesim help formats; pipesim search finds new ones.\n");
+  ps_print (text->str, error);
+}
 
 static int list (const Options *options, G_GNUC_UNUSED const char *schedule, GError **error)
 {
@@ -67,14 +94,18 @@ static int list (const Options *options, G_GNUC_UNUSED const char *schedule, GEr
     PS_CELL (PsFamily, torch, "torch", "PyTorch", TEXT),
     PS_CELL (PsFamily, also, "also", "elsewhere", TEXT),
   };
-  static const char *const wide[] = { "constraints", "memory", "source", "torch", "also", NULL };
+  static const char *const hidden[] = { "constraints", "memory", "source", "torch", "also", NULL };
   guint n;
   const PsFamily *const *families = ps_family_table (&n);
   g_autoptr (PsTable) table = ps_table_of (columns, G_N_ELEMENTS (columns), NULL, 0, 0);
 
   for (guint i = 0; i < n; i++)
     ps_table_add (table, families[i]);
-  if (ps_table_choose (table, &options->columns, wide, error))
+  if (!ps_table_choose (table, &options->columns, hidden, error))
+    return 0;
+  if (options->columns.wide)
+    print_families (families, n, error);
+  else
     ps_table_print (table, "pipesim-families/1", NULL, error);
   return 0;
 }
@@ -340,23 +371,6 @@ static const Action actions[] = {
     "pipesim schedule lint interleaved -p 4 -m 8 -v 2 --comm-order planned --strict\n" },
 };
 
-/* The formats, below the options. */
-static char *help_on_formats (void)
-{
-  guint n;
-  const PsFormat *const *formats = ps_format_table (&n);
-  GString *text = g_string_new ("Formats:\n");
-
-  for (guint i = 0; i < n; i++)
-    g_string_append_printf (text, "  %-16s %s\n", formats[i]->name, formats[i]->description);
-  g_string_append (
-      text,
-      "\nWith --model and --cluster or --db also megatron, torchtitan, torchtitan-0.2 and deepspeed: the flags or "
-      "keys that run it there, with the layout of its stages.\n"
-      "\nA schedule FILE may be in any of them that can be read; its contents say which one it is.\n");
-  return g_string_free (text, FALSE);
-}
-
 /* data of the command: its Action. */
 static int run (const PsCmd *command, gpointer base, int argc, char **argv, GError **error)
 {
@@ -407,7 +421,6 @@ int ps_cmd_schedule (int argc, char **argv, GError **error)
     g_autofree char *summary
         = g_strdup_printf ("%c%s.", g_ascii_toupper (*action->description), action->description + 1);
     const PsCmd command = { .help = { action->arguments, summary, NULL, action->examples },
-                            .text = action->arguments != NULL ? help_on_formats : NULL,
                             .rows = action->rows,
                             .size = sizeof (Options),
                             .setting = offsetof (Options, setting),

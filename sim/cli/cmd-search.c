@@ -190,7 +190,7 @@ static char *describe_recompute (const PsSetting *setting, const PsSchedule *sch
 
 static void add_row (PsTable *table, PsSearchObjective objective, const PsSearchBest *made)
 {
-  const PsSearchChoice *choice = &made->choice;
+  const PsSetting *choice = &made->setting;
   const PsSearchFound *found = &made->found;
   const PsSearchResult *result = found->result;
   g_autofree char *layout = ps_prediction_layout (found->prediction),
@@ -446,8 +446,7 @@ static int run (G_GNUC_UNUSED const PsCmd *command, gpointer base, int argc, cha
                            options->joint ? MOST_CHUNKS : 2, options->joint ? MOST_SLICES : 1, error);
   if (choices == NULL)
     return 0;
-  outcome.all = (PsSearchAll){ .setting = options->setting,
-                               .choices = choices,
+  outcome.all = (PsSearchAll){ .choices = choices,
                                .limits = { .time_limit_ns = options->time_limit_ns,
                                            .moves = options->moves,
                                            .seed = options->seed,

@@ -16,35 +16,13 @@ typedef struct {
 } Options;
 
 static const PsOption sweep_rows[] = {
-  PS_OPTION ("db", 0, PS_FILE (Options, db), "RESULTS.db",
-             "Database of the results, created when missing; {shard} in it is the number of the shard",
+  PS_OPTION ("db", 0, PS_FILE (Options, db), "RESULTS.db", "Database of the results, created when missing",
              .otherwise = ""),
   PS_OPTION ("jobs", 'j', PS_COUNT (Options, jobs, 1, 1024), "N", "Threads", .otherwise = "one per processor"),
   PS_OPTION ("resume", 0, PS_FLAG (Options, resume), NULL, "Predict only settings that the database lacks"),
-  PS_OPTION ("shard", 0, PS_TEXT (Options, shard), "I/N|slurm|mpi",
-             "Only part I, from 0 on, of N; slurm and mpi: as the launcher's environment says",
-             .otherwise = "all of them"),
+  PS_OPTION ("shard", 0, PS_TEXT (Options, shard), "I/N", "Only part I, from 0 on, of N", .otherwise = "all of them"),
   PS_OPTION_END,
 };
-
-#define SHARD_NUMBER "{shard}" /* in the name of a database */
-
-/* The processes that mpirun has started share the settings, the processors of their host, and the database where they
- * are all on one host. */
-static gboolean join_processes (Options *options, GError **error)
-{
-  guint n_local;
-
-  if (!ps_shard_of_process (&options->run.shard, &n_local))
-    return TRUE;
-  options->run.n_jobs = MAX (options->run.n_jobs / n_local, 1);
-  if (n_local == options->run.shard.n || strstr (options->db, SHARD_NUMBER) != NULL)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_USAGE,
-                    "--db: '%s': processes on several hosts can't write one database; with " SHARD_NUMBER
-                    " in its name each writes its own, and pipesim sweep merge puts them together",
-                    options->db);
-}
 
 static gboolean read_options (Options *options, GError **error)
 {
@@ -52,17 +30,9 @@ static gboolean read_options (Options *options, GError **error)
   options->run.shard = (PsShard){ 0, 1 };
   if (options->db == NULL)
     return ps_refuse (error, PS_ERROR_USAGE, "--db: missing; give the database to store results in");
-  if (options->shard != NULL ? !ps_shard_parse ("--shard", options->shard, &options->run.shard, error)
-                             : !join_processes (options, error))
-    return FALSE;
   if (options->jobs > 0)
     options->run.n_jobs = options->jobs;
-  /* Launchers give all tasks one command line, but a database is written by the programs of one host only. */
-  g_autofree char *number = g_strdup_printf ("%u", options->run.shard.index);
-  g_auto (GStrv) parts = g_strsplit (options->db, SHARD_NUMBER, -1);
-  g_free (options->db);
-  options->db = g_strjoinv (number, parts);
-  return TRUE;
+  return options->shard == NULL || ps_shard_parse ("--shard", options->shard, &options->run.shard, error);
 }
 
 /* "part 1 of 4: " where there are several. Free with g_free. */
@@ -165,7 +135,6 @@ int ps_cmd_sweep (int argc, char **argv, GError **error)
       .help = {
   .arguments = "SPEC.ini",
   .summary = "Predicts all combinations of the values in a spec into a database.\n"
-             "Started several times by mpirun, each process predicts its share, all on one host into one database.\n"
              "pipesim sweep merge OUT.db IN.db... puts the shards of a sweep together.",
   .text = "A spec, a whole one:\n"
           "  [sweep]\n"
@@ -184,7 +153,7 @@ int ps_cmd_sweep (int argc, char **argv, GError **error)
           "  costs.c = 0, 50us, 100us..400us x2\n",
   .examples = "pipesim sweep spec.ini --db results.db\n"
               "pipesim sweep spec.ini --db results.db --resume --jobs 2\n"
-              "pipesim sweep spec.ini --db part-{shard}.db --shard 0/2\n",
+              "pipesim sweep spec.ini --db part-0.db --shard 0/2\n",
 },
       .rows = sweep_rows,
       .size = sizeof (Options),

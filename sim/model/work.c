@@ -282,11 +282,8 @@ gint64 ps_work_flops (const PsWork *work)
 {
   gint64 sum = 0;
 
-  for (guint i = 0; i < work->n_kernels; i++) {
-    const PsWorkKernel *kernel = &work->kernel[i];
-
-    sum += 2 * kernel->repeats * kernel->products * kernel->m * kernel->n * kernel->k;
-  }
+  for (guint i = 0; i < work->n_kernels; i++)
+    sum += ps_work_kernel_flops (&work->kernel[i]);
   return sum;
 }
 

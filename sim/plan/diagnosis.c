@@ -503,8 +503,7 @@ static void try_families (PsDiagnosis *diagnosis, const PsSetting *setting)
  * shows the size of are left out. */
 static gboolean try_search (PsDiagnosis *diagnosis, const PsDiagnoseOptions *options, GError **error)
 {
-  PsSetting setting = *options->setting;
-  g_autoptr (GArray) choices = ps_search_choices (&setting, 0, FALSE, 2, 1, error);
+  g_autoptr (GArray) choices = ps_search_choices (options->setting, 0, FALSE, 2, 1, error);
   g_auto (PsSearchFound) best = { 0 };
   PsSearchLimits limits = { .seed = 1, .n_threads = g_get_num_processors () };
 
@@ -512,12 +511,12 @@ static gboolean try_search (PsDiagnosis *diagnosis, const PsDiagnoseOptions *opt
     return FALSE;
   limits.time_limit_ns = MAX (options->time_limit_ns / choices->len, 1);
   for (guint i = 0; i < choices->len; i++) {
-    const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, i);
-    g_autoptr (PsCosts) costs = cut_costs (diagnosis->costs, setting.n_devices * choice->n_chunks, NULL);
+    const PsSetting *choice = &g_array_index (choices, PsSetting, i);
+    g_autoptr (PsCosts) costs = cut_costs (diagnosis->costs, choice->n_devices * choice->n_chunks, NULL);
     g_auto (PsSearchFound) found = { 0 };
 
     if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL || costs == NULL
-        || !ps_search_try (&setting, choice, &limits, costs, &found, NULL))
+        || !ps_search_try (choice, &limits, costs, &found, NULL))
       continue;
     if (best.prediction == NULL || found.prediction->metrics.iteration_ns < best.prediction->metrics.iteration_ns) {
       PsSearchFound swap = best;

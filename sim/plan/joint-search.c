@@ -79,13 +79,13 @@ static void relax_stage (PsCosts *costs, const PsCosts *other, guint stage)
 }
 
 /* No schedule of stages with these costs on these devices is faster. As ps_search_bound. */
-static gint64 bound_costs (const PsSetting *setting, const PsSearchChoice *choice, const PsPlacement *placement,
-                           const gint64 *memory_limit, const PsCosts *costs)
+static gint64 bound_costs (const PsSetting *setting, const PsPlacement *placement, const gint64 *memory_limit,
+                           const PsCosts *costs)
 {
-  g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, placement, costs, choice->n_slices, NULL);
+  g_autoptr (PsCosts) fastest = ps_setting_fastest_costs (setting, placement, costs, setting->n_slices, NULL);
   const PsSearchSetting search = { .placement = placement,
-                                   .n_microbatches = choice->n_microbatches,
-                                   .n_slices = choice->n_slices,
+                                   .n_microbatches = setting->n_microbatches,
+                                   .n_slices = setting->n_slices,
                                    .costs = fastest,
                                    .memory_limit = memory_limit,
                                    .objective = ps_sync_objective (setting->sync) };
@@ -95,8 +95,8 @@ static gint64 bound_costs (const PsSetting *setting, const PsSearchChoice *choic
 
 /* The same, whichever mode each stage is in, and whichever microbatches of it recompute; no more than `enough`, the
  * time of a schedule found. */
-static gint64 bound_modes (const PsSetting *setting, const PsSearchChoice *choice, const PsPlacement *placement,
-                           const gint64 *memory_limit, const Modes *modes, gint64 enough)
+static gint64 bound_modes (const PsSetting *setting, const PsPlacement *placement, const gint64 *memory_limit,
+                           const Modes *modes, gint64 enough)
 {
   g_autoptr (PsCosts) relaxed = ps_costs_copy (modes->costs[0]);
 
@@ -104,7 +104,7 @@ static gint64 bound_modes (const PsSetting *setting, const PsSearchChoice *choic
     for (guint stage = 0; stage < relaxed->n_stages; stage++)
       relax_stage (relaxed, modes->costs[mode], stage);
   return ps_setting_place (setting, placement, relaxed, NULL)
-             ? MIN (bound_costs (setting, choice, placement, memory_limit, relaxed), enough)
+             ? MIN (bound_costs (setting, placement, memory_limit, relaxed), enough)
              : 0;
 }
 
@@ -252,7 +252,6 @@ typedef struct {
 
 typedef struct {
   PsSetting setting;
-  const PsSearchChoice *choice;
   PsSearchLimits limits; /* of one trial */
   guint n_stages;
   gint64 *memory_limit;         /* [n_devices]; NULL: none */
@@ -316,7 +315,7 @@ static gboolean read_modes (const Joint *joint, State *state)
   for (guint i = 0; i < (joint->setting.offload > 0 ? 2 * joint->n_kinds : joint->n_kinds); i++) {
     setting.recompute = joint->kinds[i % joint->n_kinds];
     setting.offload = i < joint->n_kinds ? joint->setting.offload : 0;
-    PsCosts *costs = i == 0 || shapes != NULL ? ps_setting_costs (&setting, n_devices, joint->choice->n_chunks, NULL)
+    PsCosts *costs = i == 0 || shapes != NULL ? ps_setting_costs (&setting, n_devices, joint->setting.n_chunks, NULL)
                                               : ps_setting_costs_alike (&setting, modes->costs[0], n_devices, NULL);
     if (costs == NULL && i == 0)
       return FALSE;
@@ -366,7 +365,7 @@ static gboolean compose (const Joint *joint, State *state)
       relax_stage (relaxed, modes->costs[find_mode (modes, PS_RECOMPUTE_FULL)], stage);
     }
   return joint->limits.samples->objective != PS_SEARCH_TIME
-         || bound_costs (&joint->setting, joint->choice, state->placement, joint->memory_limit, relaxed)
+         || bound_costs (&joint->setting, state->placement, joint->memory_limit, relaxed)
                 < joint->best->result->price_ns;
 }
 
@@ -468,8 +467,7 @@ static gboolean try_state (Joint *joint, const State *state, PsSearchFound *foun
 
   limits.start = start;
   limits.placement = state->placement;
-  if (!ps_search_try (&setting, joint->choice, &limits, state->searched != NULL ? state->searched : state->costs,
-                      &tried, NULL))
+  if (!ps_search_try (&setting, &limits, state->searched != NULL ? state->searched : state->costs, &tried, NULL))
     return FALSE;
   if (state->searched != NULL) {
     setting = joint->setting;
@@ -498,7 +496,7 @@ static gboolean joint_init (Joint *joint, State *state, const PsCosts *costs)
   g_autoptr (PsModel) model = setting->cluster != NULL ? ps_setting_model (setting, NULL) : NULL;
   const Modes *modes;
 
-  state->placement = ps_placement_new (joint->choice->placement, p, joint->choice->n_chunks);
+  state->placement = ps_placement_new (joint->setting.placement, p, joint->setting.n_chunks);
   if (!ps_setting_memory_limit (setting, p, &joint->memory_limit, NULL, NULL))
     return FALSE;
   joint->places = !setting->has_placement && !costs->loop_only && p > 1 && state->placement->n_copies == 1
@@ -515,18 +513,17 @@ static gboolean joint_init (Joint *joint, State *state, const PsCosts *costs)
   if (!read_modes (joint, state))
     return FALSE;
   modes = state->modes;
-  joint->mixes = ps_costs_slices (modes->costs[0], MAX (joint->choice->n_slices, 1)) == NULL
+  joint->mixes = ps_costs_slices (modes->costs[0], MAX (joint->setting.n_slices, 1)) == NULL
                  && find_mode (modes, PS_RECOMPUTE_NONE) < modes->n && find_mode (modes, PS_RECOMPUTE_FULL) < modes->n
                  && joint->memory_limit != NULL && !joint->limits.measured;
   return TRUE;
 }
 
-gboolean ps_search_joint (PsSetting *setting, const PsSearchChoice *choice, gboolean any_chunks,
-                          const PsSearchLimits *limits, const PsSearchFound *from, PsSearchFound *found)
+gboolean ps_search_joint (PsSetting *setting, gboolean any_chunks, const PsSearchLimits *limits,
+                          const PsSearchFound *from, PsSearchFound *found)
 {
   const PsCosts *costs = from->prediction->costs;
   g_auto (Joint) joint = { .setting = *setting,
-                           .choice = choice,
                            .limits = *limits,
                            .best = from,
                            .any_chunks = any_chunks,
@@ -558,7 +555,7 @@ gboolean ps_search_joint (PsSetting *setting, const PsSearchChoice *choice, gboo
   if (joint.best == from)
     return FALSE;
   set_modes (&state, joint.n_stages, setting);
-  bound = bound_modes (setting, choice, state.placement, joint.memory_limit, state.modes, found->result->price_ns);
+  bound = bound_modes (setting, state.placement, joint.memory_limit, state.modes, found->result->price_ns);
   found->result->lower_bound_ns = MIN (found->result->lower_bound_ns, bound);
   found->result->found_by = "joint moves";
   found->result->proved_optimal = found->result->price_ns <= found->result->lower_bound_ns;

@@ -35,8 +35,7 @@ typedef struct {
 
 typedef struct {
   const PsLayoutQuestion *question;
-  char *profiles; /* names, as a spec has them; NULL: no measured costs */
-  PsSweep *sweep;
+  char *profiles;     /* names, as a spec has them; NULL: no measured costs */
   PsLayouts *layouts; /* not owned: takes the counts of settings that are not worth a prediction */
   GArray *cells;      /* Cell, by floor_ns */
   GArray *fits;       /* PsLayout: all that were predicted and fit, in their order. Owned */
@@ -65,7 +64,6 @@ static gboolean is_outrun (const Space *space, gint64 floor_ns)
 static void space_clear (Space *space)
 {
   g_free (space->profiles);
-  ps_sweep_free (space->sweep);
   g_clear_pointer (&space->cells, g_array_unref);
   g_clear_pointer (&space->fits, g_array_unref);
   ps_model_free (space->model);
@@ -123,9 +121,10 @@ static gboolean list_profiles (Space *space, PsCostDb *db, PsModel **model, GErr
   g_autoptr (GPtrArray) profiles = NULL;
   gboolean given = *model != NULL;
 
-  if (question->profile != NULL && !add_profile (db, question->profile, question->db, given, model, names, error))
+  if (question->given.profile != NULL
+      && !add_profile (db, question->given.profile, question->given.db, given, model, names, error))
     return FALSE;
-  profiles = question->profile == NULL ? ps_costdb_profiles (db, error) : g_ptr_array_new ();
+  profiles = question->given.profile == NULL ? ps_costdb_profiles (db, error) : g_ptr_array_new ();
   if (profiles == NULL)
     return FALSE;
   for (guint i = 0; i < profiles->len; i++) {
@@ -133,11 +132,11 @@ static gboolean list_profiles (Space *space, PsCostDb *db, PsModel **model, GErr
     gboolean is_last = i + 1 == profiles->len || !ps_profile_is_same (profile, profiles->pdata[i + 1]);
 
     if (*profile->model_text != '\0' && is_last
-        && !add_profile (db, profile->name, question->db, given, model, names, error))
+        && !add_profile (db, profile->name, question->given.db, given, model, names, error))
       return FALSE;
   }
   if (names->len == 0)
-    return ps_refuse (error, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->db,
+    return ps_refuse (error, PS_ERROR_USAGE, "--db: %s holds no profile of %s%s%s%s", question->given.db,
                       given ? "model '" : "any model", given ? (*model)->name : "", given ? "' with precision = " : "",
                       given ? ps_precision_name ((*model)->precision) : "");
   space->profiles = g_strdup (names->str);
@@ -150,14 +149,14 @@ static PsModel *load_model (Space *space, GError **error)
   g_autoptr (PsModel) model = NULL;
   g_autoptr (PsCostDb) db = NULL;
 
-  if (question->model != NULL) {
-    model = ps_model_load (question->model, error);
-    if (model == NULL || !ps_model_set_precision (model, "--precision", question->precision, error)
-        || !ps_model_resize (model, 0, question->alike != NULL ? question->alike->sequence : 0, 0, error))
+  if (question->given.model != NULL) {
+    model = ps_model_load (question->given.model, error);
+    if (model == NULL || !ps_model_set_precision (model, "--precision", question->given.precision, error)
+        || !ps_model_resize (model, 0, question->given.sequence, 0, error))
       return NULL;
   }
-  if (question->db != NULL) {
-    db = ps_costdb_open (question->db, PS_COSTDB_READ, error);
+  if (question->given.db != NULL) {
+    db = ps_costdb_open (question->given.db, PS_COSTDB_READ, error);
     if (db == NULL || !list_profiles (space, db, &model, error))
       return NULL;
   }
@@ -202,25 +201,19 @@ static void add_numbers (GString *spec, const char *field, guint given, guint nu
   g_string_append_c (spec, '\n');
 }
 
-/* What the question says of every layout alike. */
-static void say_alike (const PsLayoutQuestion *question, PsSetting *setting)
+/* What the question says of every layout, as lines of a spec. Measured costs are as they are. */
+static void add_alike (GString *spec, const Space *space)
 {
-  for (const PsOption *row = ps_setting_options; question->alike != NULL && row->name != NULL; row++)
-    if (row->flags & PS_FIELD_ALIKE)
-      ps_option_copy (row, question->alike, setting);
-}
+  const PsSetting *given = &space->question->given, measured = { .db = given->db, .profile = space->profiles };
+  const PsSetting *alike = given->db != NULL ? &measured : given;
 
-/* The same as lines of a spec. */
-static void add_alike (GString *spec, const PsLayoutQuestion *question)
-{
-  g_autofree char *typed = question->alike != NULL ? ps_setting_typed (question->alike) : g_strdup ("");
-  g_auto (GStrv) options = g_strsplit (typed, " --", -1);
-
-  for (guint i = 1; *typed != '\0' && options[i] != NULL; i++) {
-    const char *value = strchr (options[i], ' ');
-
-    g_string_append_printf (spec, "%.*s = %s\n", (int)strcspn (options[i], " "), options[i],
-                            value != NULL ? value + 1 : "yes");
+  for (const PsOption *row = ps_setting_options; row->name != NULL; row++) {
+    if (!(row->flags & PS_FIELD_ALIKE) || ps_option_is_initial (row, alike))
+      continue;
+    g_autofree char *typed = ps_option_typed (row, alike);
+    const char *value = strchr (typed, ' ');
+    g_autofree char *text = value != NULL ? g_shell_unquote (value + 1, NULL) : g_strdup ("yes");
+    g_string_append_printf (spec, "%s = %s\n", row->name, text);
   }
 }
 
@@ -237,13 +230,12 @@ static char *write_spec (const Space *space, const PsModel *model, const PsClust
   add_schedules (question, spec);
   g_string_append_printf (spec, "global-batch = %" G_GINT64_FORMAT "\nmemory-limit = %" G_GINT64_FORMAT "B\n",
                           question->global_batch, space->layouts->memory_limit);
-  if (question->db != NULL) {
-    g_string_append_printf (spec, "db = %s\nprofile = %s\ndevices = %u\nrecompute = none, full\n", question->db,
-                            space->profiles, n_gpus);
+  add_alike (spec, space);
+  if (question->given.db != NULL) {
+    g_string_append_printf (spec, "devices = %u\nrecompute = none, full\n", n_gpus);
     return g_string_free (g_steal_pointer (&spec), FALSE);
   }
-  g_string_append_printf (spec, "model = %s\nprecision = %s\ncluster = %s\nzero = 0", question->model,
-                          ps_precision_name (model->precision), question->cluster);
+  g_string_append_printf (spec, "cluster = %s\nzero = 0", question->given.cluster);
   if (question->zero > 0)
     g_string_append_printf (spec, ", %u", question->zero);
   for (guint i = 0; i < n_sets; i++)
@@ -258,7 +250,6 @@ static char *write_spec (const Space *space, const PsModel *model, const PsClust
                MIN (model->experts.count, MOST_EXPERTS), TRUE, NULL);
   if (question->runner != NULL)
     g_string_append (spec, "adjacent-replicas = yes\n");
-  add_alike (spec, question);
   return g_string_free (g_steal_pointer (&spec), FALSE);
 }
 
@@ -268,15 +259,15 @@ static gboolean check_question (const PsLayoutQuestion *question, GError **error
 {
   const char *message = NULL;
 
-  if (question->cluster == NULL)
+  if (question->given.cluster == NULL)
     message = "--cluster: missing; the memory and the peak rate of a GPU come from it";
-  else if (question->model == NULL && question->db == NULL)
+  else if (question->given.model == NULL && question->given.db == NULL)
     message = "--model: missing; give a model, or --db FILE that holds one";
-  else if (question->precision != NULL && question->model == NULL)
+  else if (question->given.precision != NULL && question->given.model == NULL)
     message = "--precision: needs --model FILE, which it gives another number format";
-  else if (question->profile != NULL && question->db == NULL)
+  else if (question->given.profile != NULL && question->given.db == NULL)
     message = "--profile: needs --db FILE, the database that holds it";
-  else if (question->tensor > 1 && question->db != NULL)
+  else if (question->tensor > 1 && question->given.db != NULL)
     message = "--tensor: needs modelled costs; measured ones are those of a device as they are";
   else if (question->global_batch < 1)
     message = "--global-batch: missing; give the sequences per step";
@@ -288,8 +279,9 @@ static gboolean check_question (const PsLayoutQuestion *question, GError **error
     if (ps_family_find (question->schedules[i]) == NULL)
       return ps_refuse (error, PS_ERROR_USAGE, "--schedule: '%s' is no family; pipesim schedule list has them",
                         question->schedules[i]);
-  return check_name ("--model", question->model, error) && check_name ("--db", question->db, error)
-         && check_name ("--profile", question->profile, error) && check_name ("--cluster", question->cluster, error);
+  return check_name ("--model", question->given.model, error) && check_name ("--db", question->given.db, error)
+         && check_name ("--profile", question->given.profile, error)
+         && check_name ("--cluster", question->given.cluster, error);
 }
 
 static gboolean check_tensor (const Space *space, const PsModel *model, PsCluster *cluster, GError **error)
@@ -298,18 +290,18 @@ static gboolean check_tensor (const Space *space, const PsModel *model, PsCluste
 
   if (n_gpus % tensor == 0)
     return ps_tensor_check (model, tensor, TRUE, error) && ps_cluster_group (cluster, tensor, error)
-           && (space->question->db != NULL || ps_cluster_check_size (cluster, n_gpus / tensor, error));
+           && (space->question->given.db != NULL || ps_cluster_check_size (cluster, n_gpus / tensor, error));
   return ps_refuse (error, PS_ERROR_USAGE, "--tensor %u: does not divide the %u GPUs", tensor, n_gpus);
 }
 
 static gboolean take_cluster (Space *space, const PsCluster *cluster, GError **error)
 {
   const PsLayoutQuestion *question = space->question;
-  PsSetting said = { .cluster = (char *)question->cluster, .known_cluster = cluster };
+  PsSetting said = question->given;
   PsLayouts *layouts = space->layouts;
 
-  say_alike (question, &said);
-  PsFramework framework = question->db != NULL && said.framework == PS_FRAMEWORK_NONE
+  said.known_cluster = cluster;
+  PsFramework framework = question->given.db != NULL && said.framework == PS_FRAMEWORK_NONE
                               ? space->model->framework
                               : ps_setting_framework (&said, space->model);
   layouts->cluster = g_strdup (cluster->name);
@@ -352,7 +344,7 @@ static gboolean has_pairs (const PsFamily *family)
 
 static void list_schedules (Space *space)
 {
-  const GPtrArray *schedules = ps_sweep_axis (space->sweep, "schedule")->values;
+  const GPtrArray *schedules = ps_sweep_axis (space->layouts->sweep, "schedule")->values;
   guint64 of_one_chunk = 0;
   gboolean has_1f1b = FALSE;
 
@@ -473,9 +465,9 @@ static void list_cells (Space *space)
   PsSweepPoint point;
 
   space->cells = g_array_new (FALSE, FALSE, sizeof (Cell));
-  ps_sweep_point_init (&point, space->sweep);
-  for (guint64 first = 0; first < ps_sweep_n_points (space->sweep); first += space->n_schedules) {
-    ps_sweep_point_set (&point, space->sweep, first);
+  ps_sweep_point_init (&point, space->layouts->sweep);
+  for (guint64 first = 0; first < ps_sweep_n_points (space->layouts->sweep); first += space->n_schedules) {
+    ps_sweep_point_set (&point, space->layouts->sweep, first);
     if (is_asked (space, &point.setting))
       add_cell (space, first, &point);
   }
@@ -513,14 +505,14 @@ static gboolean open_space (Space *space, GError **error)
   if (!check_question (question, error))
     return FALSE;
   PsModel *model = space->model = load_model (space, error);
-  g_autoptr (PsCluster) cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
+  g_autoptr (PsCluster) cluster = model != NULL ? ps_cluster_load (question->given.cluster, error) : NULL;
   if (cluster == NULL || !take_cluster (space, cluster, error))
     return FALSE;
   g_autofree char *spec = write_spec (space, model, cluster);
   if (!check_tensor (space, model, cluster, error))
     return FALSE;
-  space->sweep = ps_sweep_parse ("plan", spec, strlen (spec), error);
-  if (space->sweep == NULL)
+  space->layouts->sweep = ps_sweep_parse ("plan", spec, strlen (spec), error);
+  if (space->layouts->sweep == NULL)
     return FALSE;
   const PsStageShape whole = ps_model_whole (model);
   ps_class_errors_init (&errors, model, cluster);
@@ -540,13 +532,7 @@ static gboolean open_space (Space *space, GError **error)
 
 static void layout_clear (gpointer data)
 {
-  PsLayout *layout = data;
-
-  g_free (layout->schedule);
-  g_free (layout->near);
-  g_free (layout->profile);
-  g_free (layout->costs_origin);
-  g_free (layout->layout);
+  g_free (((PsLayout *)data)->near);
 }
 
 void ps_layouts_free (PsLayouts *layouts)
@@ -556,6 +542,7 @@ void ps_layouts_free (PsLayouts *layouts)
   g_array_unref (layouts->best);
   g_free (layouts->model);
   g_free (layouts->cluster);
+  ps_sweep_free (layouts->sweep);
   g_free (layouts);
 }
 
@@ -598,7 +585,7 @@ static gpointer predict_cells (gpointer data)
 {
   Round *round = data;
   const Space *space = round->space;
-  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (space->sweep);
+  g_autoptr (PsSweepWorker) worker = ps_sweep_worker_new (space->layouts->sweep);
   GError *error = NULL;
   guint i;
 
@@ -643,44 +630,41 @@ static void set_step (const Space *space, PsLayout *layout, gint64 step_ns)
   layout->mfu = layouts->step_flops / (seconds * layouts->n_gpus * layouts->peak_flops);
 }
 
-static PsLayout layout_new (const Space *space, const PsResult *result)
+static PsLayout layout_new (const Space *space, const PsSweepPoint *point, const PsResult *result)
 {
-  const PsValue *profile = ps_result_value (result, "profile"), *stages = ps_result_value (result, "layout");
+  const PsLayoutQuestion *question = space->question;
   PsLayout layout = {
-    .schedule = g_strdup (ps_result_value (result, "schedule")->text),
+    .schedule = point->schedule,
     .asynchronous = ps_result_value (result, "asynchronous")->integer != 0,
-    .profile = profile->type == PS_VALUE_TEXT ? g_strdup (profile->text) : NULL,
-    .n_devices = (guint)ps_result_value (result, "devices")->integer,
-    .n_tensor = (guint)ps_result_value (result, "tensor")->integer,
-    .n_context = (guint)ps_result_value (result, "context")->integer,
-    .n_experts = (guint)ps_result_value (result, "experts")->integer,
-    .n_replicas = (guint)ps_result_value (result, "replicas")->integer,
+    .setting = point->setting,
     .microbatch_size = (guint)ps_result_value (result, "microbatch_size")->integer,
-    .n_microbatches = (guint)ps_result_value (result, "microbatches")->integer,
-    .n_chunks = (guint)ps_result_value (result, "chunks")->integer,
-    .layout = profile->type != PS_VALUE_TEXT ? g_strdup (stages->text) : NULL,
-    .zero = (guint)ps_result_value (result, "zero")->integer,
     .peak_memory_bytes = ps_result_value (result, "peak_memory_bytes")->integer,
     .bubble_ratio = ps_result_value (result, "bubble_ratio")->real,
-    .costs_origin = g_strdup (ps_result_value (result, "costs_origin")->text),
+    .costs_origin = ps_result_value (result, "costs_origin")->text,
     .confidence = find_confidence (space, result),
   };
+  PsSetting *setting = &layout.setting;
 
+  setting->n_microbatches = (guint)ps_result_value (result, "microbatches")->integer;
+  setting->n_chunks = (guint)ps_result_value (result, "chunks")->integer;
+  if (setting->cluster != NULL)
+    setting->layout = (char *)g_intern_string (ps_result_value (result, "layout")->text);
+  if (setting->n_replicas == 1)
+    setting->replicas_adjacent = FALSE;
+  if (setting->n_replicas == 1 && setting->n_context == 1)
+    setting->zero = PS_ZERO_AUTO;
+  if (setting->cluster != NULL && question->memory_limit == 0 && question->reserve == PS_LAYOUT_USUAL_RESERVE)
+    setting->n_memory_limits = 0;
   set_step (space, &layout, ps_result_value (result, "iteration_ns")->integer);
-  ps_recompute_parse ("recompute", ps_result_value (result, "recompute")->text, &layout.recompute, NULL);
   return layout;
 }
 
 /* Whether the question's runner runs the layout. */
 static gboolean is_run (const Space *space, const PsLayout *layout)
 {
-  const PsLayoutQuestion *question = space->question;
+  const char *runner = space->question->runner;
+  g_autofree char *refusal = runner != NULL ? ps_launch_refusal (runner, &layout->setting, layout->schedule) : NULL;
 
-  if (question->runner == NULL)
-    return TRUE;
-  g_autoptr (PsSetting) setting = ps_layout_setting (question, space->layouts, layout);
-  setting->known_model = space->model;
-  g_autofree char *refusal = ps_launch_refusal (question->runner, setting, layout->schedule);
   return refusal == NULL;
 }
 
@@ -688,14 +672,14 @@ static int compare_layouts (gconstpointer a, gconstpointer b)
 {
   const PsLayout *x = a, *y = b;
   const gint64 differences[] = { x->step_ns - y->step_ns,
-                                 (gint64)x->n_devices - y->n_devices,
-                                 (gint64)x->n_tensor - y->n_tensor,
-                                 (gint64)x->n_context - y->n_context,
-                                 (gint64)x->n_experts - y->n_experts,
+                                 (gint64)x->setting.n_devices - y->setting.n_devices,
+                                 (gint64)x->setting.n_tensor - y->setting.n_tensor,
+                                 (gint64)x->setting.n_context - y->setting.n_context,
+                                 (gint64)x->setting.n_experts - y->setting.n_experts,
                                  (gint64)x->microbatch_size - y->microbatch_size,
-                                 (gint64)x->recompute - (gint64)y->recompute,
+                                 (gint64)x->setting.recompute - (gint64)y->setting.recompute,
                                  strcmp (x->schedule, y->schedule),
-                                 (gint64)x->n_chunks - y->n_chunks };
+                                 (gint64)x->setting.n_chunks - y->setting.n_chunks };
 
   for (guint i = 0; i < G_N_ELEMENTS (differences); i++)
     if (differences[i] != 0)
@@ -703,7 +687,7 @@ static int compare_layouts (gconstpointer a, gconstpointer b)
   return 0;
 }
 
-static void take_result (const Space *space, const PsResult *result)
+static void take_result (const Space *space, PsSweepPoint *point, const PsResult *result)
 {
   PsLayouts *layouts = space->layouts;
   PsLayout layout;
@@ -717,7 +701,8 @@ static void take_result (const Space *space, const PsResult *result)
   else {
     layouts->n_fit++;
     layouts->unrest = MAX (layouts->unrest, ps_result_value (result, "unrest")->real);
-    layout = layout_new (space, result);
+    ps_sweep_point_set (point, layouts->sweep, result->point);
+    layout = layout_new (space, point, result);
     layout.not_run = !is_run (space, &layout);
     g_array_append_val (space->fits, layout);
   }
@@ -726,8 +711,9 @@ static void take_result (const Space *space, const PsResult *result)
 /* Whether two settings divide the GPUs alike. */
 static gboolean are_alike (const PsLayout *a, const PsLayout *b)
 {
-  return a->n_devices == b->n_devices && a->n_tensor == b->n_tensor && a->n_context == b->n_context
-         && a->n_experts == b->n_experts && a->n_replicas == b->n_replicas && a->not_run == b->not_run;
+  return a->setting.n_devices == b->setting.n_devices && a->setting.n_tensor == b->setting.n_tensor
+         && a->setting.n_context == b->setting.n_context && a->setting.n_experts == b->setting.n_experts
+         && a->setting.n_replicas == b->setting.n_replicas && a->not_run == b->not_run;
 }
 
 /* Whether they are one answer. */
@@ -750,10 +736,13 @@ static guint find_same (const PsLayoutQuestion *question, const GArray *layouts,
 static void take_results (Space *space, PsResult **results, guint n)
 {
   guint n_answers = 0;
+  PsSweepPoint point;
 
+  ps_sweep_point_init (&point, space->layouts->sweep);
   for (guint i = 0; i < n; i++)
     if (results[i] != NULL)
-      take_result (space, results[i]);
+      take_result (space, &point, results[i]);
+  ps_sweep_point_clear (&point);
   g_array_sort (space->fits, compare_layouts);
   for (guint i = 0; i < space->fits->len && n_answers < space->question->top; i++) {
     const PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
@@ -769,7 +758,7 @@ static void note_near (PsLayout *best, const PsLayout *other)
   g_autofree char *named = g_strjoin (", ", best->schedule, best->near, NULL);
   g_auto (GStrv) names = g_strsplit (named, ", ", -1);
 
-  if ((best->n_devices == 1 && !g_str_equal (other->schedule, "1f1b"))
+  if ((best->setting.n_devices == 1 && !g_str_equal (other->schedule, "1f1b"))
       || (double)other->step_ns > PS_LAYOUT_NEAR * (double)best->step_ns
       || g_strv_contains ((const char *const *)names, other->schedule))
     return;
@@ -839,14 +828,15 @@ static gboolean predict_all (Space *space, GError **error)
 /* Cuts the slices of a layout to even work where that fits and is faster. */
 static gboolean cut_evenly (const Space *space, PsLayout *layout, GError **error)
 {
-  g_autoptr (PsSetting) setting = ps_layout_setting (space->question, space->layouts, layout);
-  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  PsSetting setting = layout->setting;
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, NULL);
 
-  setting->even_work = TRUE;
+  setting.even_work = TRUE;
   g_autoptr (PsPrediction) even = ps_predictor_predict (predictor, layout->schedule, error);
   if (even != NULL && even->metrics.iteration_ns < layout->step_ns
       && even->metrics.peak_memory_bytes <= space->layouts->memory_limit) {
-    layout->even_slices = even->program->schedule->n_slices;
+    setting.n_slices = even->program->schedule->n_slices;
+    layout->setting = setting;
     layout->bubble_ratio = even->metrics.bubble_ratio;
     layout->peak_memory_bytes = even->metrics.peak_memory_bytes;
     set_step (space, layout, even->metrics.iteration_ns);
@@ -861,7 +851,7 @@ static gboolean cut_all_evenly (Space *space, GError **error)
   const PsLayoutQuestion *question = space->question;
   const PsModel *model = space->model;
 
-  if (question->db != NULL || question->runner != NULL)
+  if (question->given.db != NULL || question->runner != NULL)
     return TRUE;
   for (guint i = 0; i < space->fits->len; i++) {
     PsLayout *layout = &g_array_index (space->fits, PsLayout, i);
@@ -870,8 +860,8 @@ static gboolean cut_all_evenly (Space *space, GError **error)
 
     if (space->last_ns > 0 && (double)layout->step_ns > EVEN_GAIN * (double)space->last_ns)
       break;
-    if (family->default_slices == 0 || layout->n_devices == 1
-        || model->sequence < (guint64)PS_LAYOUT_SLICE * layout->n_devices * layout->n_context)
+    if (family->default_slices == 0 || layout->setting.n_devices == 1
+        || model->sequence < (guint64)PS_LAYOUT_SLICE * layout->setting.n_devices * layout->setting.n_context)
       continue;
     for (guint k = 0; k < i && first; k++) {
       const PsLayout *other = &g_array_index (space->fits, PsLayout, k);
@@ -954,13 +944,13 @@ PsLayouts *ps_layouts_find_least (const PsLayoutQuestion *question, GError **err
   g_autoptr (PsLayouts) best = NULL;
   double work_ns = G_MAXDOUBLE;
 
-  if (question->db != NULL)
+  if (question->given.db != NULL)
     return ps_refuse_null (error, PS_ERROR_USAGE,
                            "--db: the fewest GPUs need modelled costs; measured ones hold for one number");
   if (!check_question (question, error))
     return NULL;
-  g_autoptr (PsModel) model = ps_model_load (question->model, error);
-  g_autoptr (PsCluster) cluster = model != NULL ? ps_cluster_load (question->cluster, error) : NULL;
+  g_autoptr (PsModel) model = ps_model_load (question->given.model, error);
+  g_autoptr (PsCluster) cluster = model != NULL ? ps_cluster_load (question->given.cluster, error) : NULL;
   if (cluster == NULL)
     return NULL;
   const guint unit = (guint)ps_common_divisor (cluster->devices_per_node, MOST_TENSOR);
@@ -987,42 +977,9 @@ PsLayouts *ps_layouts_find_least (const PsLayoutQuestion *question, GError **err
 
 /* Command lines */
 
-PsSetting *ps_layout_setting (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
+char *ps_layout_command (const PsLayout *layout)
 {
-  PsSetting *setting = ps_setting_new ();
-
-  setting->n_devices = layout->n_devices;
-  setting->n_microbatches = layout->n_microbatches;
-  setting->n_chunks = layout->n_chunks;
-  setting->n_slices = layout->even_slices;
-  setting->even_work = layout->even_slices > 0;
-  setting->layout = g_strdup (layout->layout);
-  setting->microbatch_size = question->db != NULL ? 0 : layout->microbatch_size;
-  setting->model = g_strdup (question->db != NULL ? NULL : question->model);
-  setting->precision = g_strdup (question->db != NULL ? NULL : question->precision);
-  setting->cluster = g_strdup (question->db != NULL ? NULL : question->cluster);
-  setting->db = g_strdup (question->db);
-  setting->profile = g_strdup (layout->profile);
-  setting->recompute = layout->recompute;
-  setting->n_replicas = layout->n_replicas;
-  setting->replicas_adjacent = question->runner != NULL && layout->n_replicas > 1;
-  setting->n_tensor = layout->n_tensor;
-  setting->n_context = MAX (layout->n_context, 1);
-  setting->n_experts = MAX (layout->n_experts, 1);
-  say_alike (question, setting);
-  if (layout->n_replicas > 1 || layout->n_context > 1)
-    setting->zero = layout->zero;
-  if (setting->cluster == NULL || question->memory_limit > 0 || question->reserve != PS_LAYOUT_USUAL_RESERVE) {
-    setting->memory_limit = g_memdup2 (&layouts->memory_limit, sizeof layouts->memory_limit);
-    setting->n_memory_limits = 1;
-  }
-  return setting;
-}
-
-char *ps_layout_command (const PsLayoutQuestion *question, const PsLayouts *layouts, const PsLayout *layout)
-{
-  g_autoptr (PsSetting) setting = ps_layout_setting (question, layouts, layout);
-  g_autofree char *typed = ps_setting_typed (setting);
+  g_autofree char *typed = ps_setting_typed (&layout->setting);
 
   return g_strdup_printf ("pipesim predict --schedule %s%s", layout->schedule, typed);
 }

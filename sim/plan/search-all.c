@@ -38,21 +38,19 @@ static void note (PsSearchAll *all, PsSearchBest *made)
   *made = (PsSearchBest){ 0 };
 }
 
-static gboolean try_costs (PsSetting *setting, const PsSearchChoice *choice, const PsCosts *costs,
-                           const PsSearchLimits *limits, PsSearchBest *made, GError **error)
+static gboolean try_costs (const PsSetting *choice, const PsCosts *costs, const PsSearchLimits *limits,
+                           PsSearchBest *made, GError **error)
 {
-  *made = (PsSearchBest){ .choice = *choice };
-  if (!ps_search_try (setting, choice, limits, costs, &made->found, error)) {
-    best_clear (made);
-    return FALSE;
-  }
-  made->setting = *setting;
-  return TRUE;
+  *made = (PsSearchBest){ .setting = *choice };
+  if (ps_search_try (choice, limits, costs, &made->found, error))
+    return TRUE;
+  best_clear (made);
+  return FALSE;
 }
 
 /* Searches the layout with the lower bound; keeps the other one where a published schedule is faster with it. */
-static gboolean try_layouts (PsSetting *setting, const PsSearchChoice *choice, const PsCosts *const *costs,
-                             PsSearchLimits *limits, PsSearchBest *made, GError **error)
+static gboolean try_layouts (const PsSetting *choice, const PsCosts *const *costs, PsSearchLimits *limits,
+                             PsSearchBest *made, GError **error)
 {
   const gint64 end_ns = g_get_monotonic_time () * 1000 + limits->time_limit_ns;
   PsSearchLimits published = *limits;
@@ -63,13 +61,13 @@ static gboolean try_layouts (PsSetting *setting, const PsSearchChoice *choice, c
   published.time_limit_ns = 0;
   published.moves = 1;
   for (guint i = 0; i < G_N_ELEMENTS (best); i++)
-    try_costs (setting, choice, costs[i], &published, best[i], NULL);
+    try_costs (choice, costs[i], &published, best[i], NULL);
   searched
       = first.found.result == NULL
         || (second.found.result != NULL && second.found.result->lower_bound_ns < first.found.result->lower_bound_ns);
   if (limits->time_limit_ns > 0)
     limits->time_limit_ns = MAX (end_ns - g_get_monotonic_time () * 1000, 1000000);
-  if (!try_costs (setting, choice, costs[searched], limits, made, error))
+  if (!try_costs (choice, costs[searched], limits, made, error))
     return FALSE;
   if (best[!searched]->found.result != NULL && best[!searched]->found.figure_ns < made->found.figure_ns) {
     PsSearchBest other = *best[!searched];
@@ -80,25 +78,22 @@ static gboolean try_layouts (PsSetting *setting, const PsSearchChoice *choice, c
   return TRUE;
 }
 
-static gboolean try_choice (PsSearchAll *all, const PsSearchChoice *choice, PsSearchLimits limits, GError **error)
+static gboolean try_choice (PsSearchAll *all, const PsSetting *choice, PsSearchLimits limits, GError **error)
 {
-  PsSetting *setting = all->setting, even;
+  PsSetting even = *choice;
   g_auto (PsSearchBest) made = { 0 };
   g_autoptr (PsCosts) best = NULL, other = NULL;
   gboolean found;
 
-  ps_search_choice_apply (choice, setting);
-  best = ps_setting_costs (setting, setting->n_devices, choice->n_chunks, error);
+  best = ps_setting_costs (choice, choice->n_devices, choice->n_chunks, error);
   if (best == NULL)
     return FALSE;
-  if (setting->layout != NULL || best->shapes == NULL || ps_stage_shapes_are_even (best->shapes, best->n_stages))
-    found = try_costs (setting, choice, best, &limits, &made, error);
+  if (choice->layout != NULL || best->shapes == NULL || ps_stage_shapes_are_even (best->shapes, best->n_stages))
+    found = try_costs (choice, best, &limits, &made, error);
   else {
-    even = *setting;
     even.layout = (char *)"even";
-    other = ps_setting_costs (&even, setting->n_devices, choice->n_chunks, error);
-    found = other != NULL
-            && try_layouts (setting, choice, (const PsCosts *const[]){ best, other }, &limits, &made, error);
+    other = ps_setting_costs (&even, choice->n_devices, choice->n_chunks, error);
+    found = other != NULL && try_layouts (choice, (const PsCosts *const[]){ best, other }, &limits, &made, error);
   }
   if (found)
     note (all, &made);
@@ -119,10 +114,10 @@ static void try_joint (PsSearchAll *all, gint64 begin_ns)
     limits.time_limit_ns = MAX (left_of (limits.time_limit_ns, begin_ns), PS_SEARCH_MOST_COPIES) / n;
   for (guint i = 0; i < PS_SEARCH_MOST_COPIES && g_atomic_int_get (limits.stop) == 0; i++) {
     const PsSearchBest *best = &all->best[i];
-    g_auto (PsSearchBest) made = { .choice = best->choice, .setting = best->setting };
+    g_auto (PsSearchBest) made = { .setting = best->setting };
 
     if (best->found.result != NULL
-        && ps_search_joint (&made.setting, &made.choice, all->any_chunks, &limits, &best->found, &made.found))
+        && ps_search_joint (&made.setting, all->any_chunks, &limits, &best->found, &made.found))
       note (all, &made);
   }
 }
@@ -135,7 +130,7 @@ gboolean ps_search_all (PsSearchAll *all, GError **error)
   ps_progress_begin (all->limits.time_limit_ns);
   all->skipped = g_string_new (NULL);
   for (guint i = 0; i < all->choices->len; i++) {
-    const PsSearchChoice *choice = &g_array_index (all->choices, PsSearchChoice, i);
+    const PsSetting *choice = &g_array_index (all->choices, PsSetting, i);
     PsSearchLimits limits = all->limits;
     g_autoptr (GError) reason = NULL;
     g_autofree char *name = ps_search_choice_describe (choice);

@@ -133,7 +133,7 @@ PsSchedule *ps_search_generate (const PsFamily *family, gpointer data, GError **
 
 /* Choices. */
 
-char *ps_search_choice_describe (const PsSearchChoice *choice)
+char *ps_search_choice_describe (const PsSetting *choice)
 {
   GString *text = g_string_new (NULL);
 
@@ -147,21 +147,15 @@ char *ps_search_choice_describe (const PsSearchChoice *choice)
   return g_string_free (text, FALSE);
 }
 
-void ps_search_choice_apply (const PsSearchChoice *choice, PsSetting *setting)
-{
-  setting->n_chunks = choice->n_chunks;
-  setting->microbatch_size = choice->microbatch_size;
-  setting->n_microbatches = choice->n_microbatches;
-  setting->recompute = choice->recompute;
-  setting->n_slices = choice->n_slices;
-}
-
 /* Adds a choice of placement and chunks if the setting leaves it open. */
 static void add_choice (GArray *choices, const PsSetting *setting, PsPlacementKind placement, guint n_chunks,
                         guint n_slices)
 {
-  const PsSearchChoice choice = { placement, n_chunks, 0, setting->n_microbatches, setting->recompute, n_slices };
+  PsSetting choice = *setting;
 
+  choice.placement = placement;
+  choice.n_chunks = n_chunks;
+  choice.n_slices = n_slices;
   if ((setting->n_chunks == 0 || setting->n_chunks == n_chunks)
       && (!setting->has_placement || setting->placement == placement))
     g_array_append_val (choices, choice);
@@ -169,7 +163,7 @@ static void add_choice (GArray *choices, const PsSetting *setting, PsPlacementKi
 
 static GArray *placements (const PsSetting *setting, guint most_chunks, guint most_slices)
 {
-  GArray *choices = g_array_new (FALSE, FALSE, sizeof (PsSearchChoice));
+  GArray *choices = g_array_new (FALSE, FALSE, sizeof (PsSetting));
   guint q = MAX (setting->n_slices, 1);
 
   if (setting->has_placement && setting->n_chunks == 0 && most_chunks < 4)
@@ -203,7 +197,7 @@ static gboolean spread_sizes (const PsSetting *setting, guint size, gboolean any
   batch = (gint64)model->microbatch_size * setting->n_microbatches;
   for (gint64 b = any_size ? 1 : size; b <= (any_size ? MIN (batch, 64) : size); b *= 2)
     for (guint i = 0; i < n && batch % b == 0; i++) {
-      PsSearchChoice choice = g_array_index (choices, PsSearchChoice, i);
+      PsSetting choice = g_array_index (choices, PsSetting, i);
 
       choice.microbatch_size = (guint)b;
       choice.n_microbatches = (guint)(batch / b);
@@ -220,7 +214,7 @@ static gboolean spread_sizes (const PsSetting *setting, guint size, gboolean any
 static void drop_odd (GArray *choices, guint n_devices)
 {
   for (guint i = choices->len; i-- > 0;) {
-    const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, i);
+    const PsSetting *choice = &g_array_index (choices, PsSetting, i);
 
     if (choice->placement == PS_PLACEMENT_BIDIRECTIONAL && (choice->n_microbatches % 2 || n_devices % 2))
       g_array_remove_index (choices, i);
@@ -245,7 +239,7 @@ GArray *ps_search_choices (const PsSetting *setting, guint size, gboolean any_si
 
   for (guint i = 0; i < n && n_sets > 0; i++)
     for (guint k = 1; k < n_sets; k++) {
-      PsSearchChoice choice = g_array_index (choices, PsSearchChoice, i);
+      PsSetting choice = g_array_index (choices, PsSetting, i);
 
       choice.recompute = sets[k];
       g_array_append_val (choices, choice);
@@ -273,22 +267,21 @@ static void show_progress (const PsSearchProgress *progress, gpointer data)
                       100 * ((double)progress->best_ns / (double)MAX (progress->lower_bound_ns, 1) - 1));
 }
 
-static PsSearchResult *search (const PsSearchChoice *choice, PsSearchPricing *pricing, const PsSearchLimits *limits,
-                               GError **error)
+static PsSearchResult *search (PsSearchPricing *pricing, const PsSearchLimits *limits, GError **error)
 {
   const PsSetting *setting = pricing->setting;
-  g_autoptr (PsPlacement) placement = limits->placement != NULL
-                                          ? ps_placement_copy (limits->placement)
-                                          : ps_placement_new (choice->placement, setting->n_devices, choice->n_chunks);
+  g_autoptr (PsPlacement) placement
+      = limits->placement != NULL ? ps_placement_copy (limits->placement)
+                                  : ps_placement_new (setting->placement, setting->n_devices, setting->n_chunks);
   g_autoptr (PsCosts) alike
-      = ps_setting_average (setting, pricing->given, setting->n_devices, choice->n_microbatches, error);
+      = ps_setting_average (setting, pricing->given, setting->n_devices, setting->n_microbatches, error);
   g_autoptr (PsCosts) costs
-      = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, choice->n_slices, error) : NULL;
-  g_autofree char *name = ps_search_choice_describe (choice);
+      = alike != NULL ? ps_setting_fastest_costs (setting, placement, alike, setting->n_slices, error) : NULL;
+  g_autofree char *name = ps_search_choice_describe (setting);
   g_autofree gint64 *limit = NULL;
   PsSearchSetting search = { .placement = placement,
-                             .n_microbatches = choice->n_microbatches,
-                             .n_slices = choice->n_slices,
+                             .n_microbatches = setting->n_microbatches,
+                             .n_slices = setting->n_slices,
                              .costs = costs,
                              .objective = ps_sync_objective (setting->sync),
                              .price = ps_search_price,
@@ -304,7 +297,7 @@ static PsSearchResult *search (const PsSearchChoice *choice, PsSearchPricing *pr
                              .progress = show_progress,
                              .progress_data = name };
 
-  if (costs == NULL || !ps_costs_check (costs, choice->n_microbatches, error)
+  if (costs == NULL || !ps_costs_check (costs, setting->n_microbatches, error)
       || !ps_setting_memory_limit (setting, setting->n_devices, &limit, NULL, error))
     return NULL;
   search.memory_limit = limit;
@@ -384,8 +377,7 @@ static void change (const Order *order, PsRandom *random)
 }
 
 /* The least iteration time and, of equal ones, the least mean time to the first token. Results have no bound. */
-static PsSearchResult *order_prompts (const PsSearchChoice *choice, const PsSearchPricing *pricing,
-                                      const PsSearchLimits *limits, GError **error)
+static PsSearchResult *order_prompts (const PsSearchPricing *pricing, const PsSearchLimits *limits, GError **error)
 {
   const PsSetting *setting = pricing->setting;
   gint64 until_us = g_get_monotonic_time () + limits->time_limit_ns / 1000, n_moves = 0;
@@ -403,12 +395,12 @@ static PsSearchResult *order_prompts (const PsSearchChoice *choice, const PsSear
   order.tried = prefill->prompt;
   order.size = (PsFamilySetting){ .n_devices = setting->n_devices,
                                   .n_microbatches = prefill->n_chunks,
-                                  .n_chunks = choice->n_chunks,
+                                  .n_chunks = setting->n_chunks,
                                   .prompt = prefill->prompt,
                                   .n_prompts = prefill->n };
   for (guint f = 0; f < n_families; f++)
     if (families[f]->forward)
-      try_order (&order, families[f], choice->placement, reason == NULL ? &reason : NULL);
+      try_order (&order, families[f], setting->placement, reason == NULL ? &reason : NULL);
   if (order.found == NULL && reason != NULL) {
     g_propagate_error (error, g_steal_pointer (&reason));
     return NULL;
@@ -419,7 +411,7 @@ static PsSearchResult *order_prompts (const PsSearchChoice *choice, const PsSear
          && (limits->time_limit_ns == 0 || g_get_monotonic_time () < until_us);
        n_moves++) {
     change (&order, &random);
-    moved |= try_order (&order, order.family, choice->placement, NULL);
+    moved |= try_order (&order, order.family, setting->placement, NULL);
   }
   result = g_new0 (PsSearchResult, 1);
   result->schedule = g_steal_pointer (&order.found);
@@ -448,22 +440,20 @@ gboolean ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, G
   return TRUE;
 }
 
-gboolean ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const PsSearchLimits *limits,
-                        const PsCosts *given, PsSearchFound *found, GError **error)
+gboolean ps_search_try (const PsSetting *setting, const PsSearchLimits *limits, const PsCosts *given,
+                        PsSearchFound *found, GError **error)
 {
   g_autoptr (PsCostSpread) spread = NULL;
   PsSearchSamples samples = { 0 };
-  PsSetting searched;
+  PsSetting searched = *setting;
   PsSearchPricing pricing = { .setting = &searched, .given = given, .samples = limits->samples };
 
-  ps_search_choice_apply (choice, setting);
-  searched = *setting;
   if (searched.microbatch_order == PS_ORDER_BEST) /* only of the schedule that is found: it takes long */
     searched.microbatch_order = PS_ORDER_GIVEN;
   if (!ps_costs_check_known (given, NULL, error))
     return FALSE;
   if (limits->measured) {
-    spread = ps_setting_spread (setting, given->shapes, setting->n_devices, choice->n_chunks, error);
+    spread = ps_setting_spread (setting, given->shapes, setting->n_devices, setting->n_chunks, error);
     if (spread == NULL)
       return FALSE;
     samples = *limits->samples;
@@ -471,8 +461,8 @@ gboolean ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const 
     pricing.samples = &samples;
   }
   pricing.plan_until_us = limits->time_limit_ns > 0 ? g_get_monotonic_time () + limits->time_limit_ns / 1000 : 0;
-  found->result = setting->serve != PS_SERVE_NONE ? order_prompts (choice, &pricing, limits, error)
-                                                  : search (choice, &pricing, limits, error);
+  found->result
+      = setting->serve != PS_SERVE_NONE ? order_prompts (&pricing, limits, error) : search (&pricing, limits, error);
   if (found->result == NULL)
     return FALSE;
   pricing.plan_until_us = 0;

@@ -55,26 +55,14 @@ PsSchedule *ps_search_generate (const PsFamily *family, gpointer data, GError **
 
 /* Choices: what pipesim search tries, one after the other. */
 
-/* One way to place and cut the model. */
-typedef struct {
-  PsPlacementKind placement;
-  guint n_chunks;
-  guint microbatch_size; /* 0: the model's own */
-  guint n_microbatches;
-  PsRecompute recompute;
-  guint n_slices;
-} PsSearchChoice;
+/* "V v=2 b=4 recompute=full", the placement and cuts of a choice. Free with g_free. */
+char *ps_search_choice_describe (const PsSetting *choice);
 
-/* "V v=2 b=4 recompute=full". Free with g_free. */
-char *ps_search_choice_describe (const PsSearchChoice *choice);
-
-/* Makes the setting say what the choice does, but for its placement. */
-void ps_search_choice_apply (const PsSearchChoice *choice, PsSetting *setting);
-
-/* Array of PsSearchChoice, at least one: all that the setting leaves open, with up to most_chunks stages per device, 2
- * at least, and a single stage with up to most_slices slices. Microbatches hold `size` sequences (0: as many as the
- * model says), or every power of two that divides the batch (any_size). Errors: PS_ERROR_USAGE where nothing is left to
- * try, and those of reading the model. */
+/* Array of PsSetting, at least one, with the placement to search: all that the setting leaves open, with up to
+ * most_chunks stages per device, 2 at least, and a single stage with up to most_slices slices. has_placement stays what
+ * was asked for. Microbatches hold `size` sequences (0: as many as the model says), or every power of two that divides
+ * the batch (any_size). They share what the setting points to, and are never cleared. Errors: PS_ERROR_USAGE where
+ * nothing is left to try, and those of reading the model. */
 GArray *ps_search_choices (const PsSetting *setting, guint size, gboolean any_size, guint most_chunks,
                            guint most_slices, GError **error) G_GNUC_WARN_UNUSED_RESULT;
 
@@ -102,23 +90,23 @@ typedef struct {
 void ps_search_found_clear (PsSearchFound *found);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsSearchFound, ps_search_found_clear)
 
-/* Searches with the setting, which takes over what the choice says. given: costs for as many stages as the choice has.
+/* Searches with a choice. given: costs for as many stages as it has.
  * Shows progress on a terminal. Errors: those of ps_search and predictions, and PS_ERROR_SCHEDULE where messages leave
  * too little memory. */
-gboolean ps_search_try (PsSetting *setting, const PsSearchChoice *choice, const PsSearchLimits *limits,
-                        const PsCosts *given, PsSearchFound *found, GError **error);
+gboolean ps_search_try (const PsSetting *setting, const PsSearchLimits *limits, const PsCosts *given,
+                        PsSearchFound *found, GError **error);
 
 /* Predicts the schedule of found->result, and sets all but a bound. FALSE: there is no prediction, or it does not fit.
  */
 gboolean ps_search_take (const PsSearchPricing *pricing, PsSearchFound *found, GError **error);
 
-/* Goes on from a schedule of the choice that costs of the setting have given. Stages change what they recompute, of all
- * or of some microbatches, and offload, and layers move to a neighbour. Without --placement stages change places with
- * each other, and with any_chunks they also move to other devices alone. Each change is searched for a while and kept
- * if the objective's figure is lower. FALSE: nothing better was found. *found is the best, with a lower bound for
+/* Goes on from a schedule of the setting, a choice, that its costs have given. Stages change what they recompute, of
+ * all or of some microbatches, and offload, and layers move to a neighbour. Without --placement stages change places
+ * with each other, and with any_chunks they also move to other devices alone. Each change is searched for a while and
+ * kept if the objective's figure is lower. FALSE: nothing better was found. *found is the best, with a lower bound for
  * its stages on its devices, whatever they recompute and offload; the setting says then what each of them does. */
-gboolean ps_search_joint (PsSetting *setting, const PsSearchChoice *choice, gboolean any_chunks,
-                          const PsSearchLimits *limits, const PsSearchFound *from, PsSearchFound *found);
+gboolean ps_search_joint (PsSetting *setting, gboolean any_chunks, const PsSearchLimits *limits,
+                          const PsSearchFound *from, PsSearchFound *found);
 
 /* All choices of a search, one after the other, and then the best of them jointly. */
 
@@ -127,13 +115,11 @@ gboolean ps_search_joint (PsSetting *setting, const PsSearchChoice *choice, gboo
 /* What was found with a choice. */
 typedef struct {
   PsSearchFound found; /* no result: nothing yet */
-  PsSearchChoice choice;
-  PsSetting setting; /* of the choice; of what it points to, only what each stage does is its own */
+  PsSetting setting;   /* the choice; of what it points to, only what each stage does is its own */
 } PsSearchBest;
 
 typedef struct {
-  PsSetting *setting;
-  const GArray *choices;                                  /* PsSearchChoice */
+  const GArray *choices;                                  /* PsSetting */
   PsSearchLimits limits;                                  /* for all of them */
   gboolean joint;                                         /* half of the time is for ps_search_joint */
   gboolean any_chunks;                                    /* as there */

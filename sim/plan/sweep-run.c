@@ -188,8 +188,7 @@ static gboolean check_setting (PsSweepWorker *worker, GError **error)
                       batch, each);
   if (batch > 0)
     setting->n_microbatches = (guint)(batch / each);
-  return setting->microbatch_size == 0 || setting->cluster != NULL
-         || ps_refuse (error, PS_ERROR_USAGE, "microbatch-size: needs modelled costs, model and cluster");
+  return TRUE;
 }
 
 /* A setting may be impossible; a disk that fails says nothing about it. */
@@ -359,84 +358,16 @@ gboolean ps_sweep_present (const PsSweep *sweep, PsResults *results, PsShard sha
   return ok;
 }
 
-/* Shards by the numbers that launchers put into the environment */
-
-static gboolean read_environment (const char *name, gint64 otherwise, gint64 *value)
-{
-  const char *number = g_getenv (name);
-
-  *value = otherwise;
-  return number != NULL ? ps_parse_integer (name, number, 0, G_MAXINT32, value, NULL) : otherwise >= 0;
-}
-
-/* Array tasks are numbered from MIN on in steps. */
-static gboolean from_slurm (gint64 *index, gint64 *n)
-{
-  gint64 id, low, step;
-
-  if (!read_environment ("SLURM_ARRAY_TASK_ID", -1, &id) || !read_environment ("SLURM_ARRAY_TASK_COUNT", -1, n)
-      || !read_environment ("SLURM_ARRAY_TASK_MIN", 0, &low) || !read_environment ("SLURM_ARRAY_TASK_STEP", 1, &step)
-      || step == 0 || id < low || (id - low) % step != 0)
-    return FALSE;
-  *index = (id - low) / step;
-  return TRUE;
-}
-
-/* By the variables of Open MPI's mpirun, of Slurm's srun, and of MPICH's mpirun and its kin. Slurm writes "2(x3),1" for
- * tasks on several nodes; *n_local is 0 where there is no number. */
-static gboolean from_mpi (gint64 *index, gint64 *n, gint64 *n_local)
-{
-  static const struct {
-    const char *rank, *n_ranks, *n_local;
-  } mpi[] = {
-    { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" },
-    { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE" },
-    { "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS" },
-  };
-
-  for (guint i = 0; i < G_N_ELEMENTS (mpi); i++)
-    if (read_environment (mpi[i].rank, -1, index) && read_environment (mpi[i].n_ranks, -1, n)) {
-      const char *local = g_getenv (mpi[i].n_local);
-
-      *n_local = local != NULL ? (gint64)MIN (g_ascii_strtoull (local, NULL, 10), G_MAXINT32) : 0;
-      return TRUE;
-    }
-  return FALSE;
-}
-
-gboolean ps_shard_of_process (PsShard *shard, guint *n_local)
-{
-  gint64 index, n, local;
-
-  if (!from_mpi (&index, &n, &local) || n < 2 || index >= n || n > PS_MAX_SWEEP_POINTS || local < 1 || local > n)
-    return FALSE;
-  *shard = (PsShard){ (guint)index, (guint)n };
-  *n_local = (guint)local;
-  return TRUE;
-}
-
 gboolean ps_shard_parse (const char *where, const char *text, PsShard *shard, GError **error)
 {
-  gint64 index = 0, n = 0, n_local;
-  gboolean slurm = g_str_equal (text, "slurm"), by_mpi = g_str_equal (text, "mpi"), found;
+  gint64 index, n;
   g_auto (GStrv) parts = g_strsplit (text, "/", -1);
 
-  if (slurm || by_mpi)
-    found = slurm ? from_slurm (&index, &n) : from_mpi (&index, &n, &n_local);
-  else
-    found = g_strv_length (parts) == 2 && ps_parse_integer ("", parts[0], 0, G_MAXINT32, &index, NULL)
-            && ps_parse_integer ("", parts[1], 1, G_MAXINT32, &n, NULL);
-  if (found && index < n && n <= PS_MAX_SWEEP_POINTS) {
-    *shard = (PsShard){ (guint)index, (guint)n };
-    return TRUE;
-  }
-  if (slurm || by_mpi)
-    return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' says nothing: %s are not set, or not to a task and a number",
-                      where, text,
-                      slurm ? "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT"
-                            : "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, or PMI_RANK and PMI_SIZE,");
-  return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no shard; I/N with I from 0 to N - 1, slurm or mpi are", where,
-                    text);
+  if (g_strv_length (parts) != 2 || !ps_parse_integer ("", parts[0], 0, G_MAXINT32, &index, NULL)
+      || !ps_parse_integer ("", parts[1], 1, PS_MAX_SWEEP_POINTS, &n, NULL) || index >= n)
+    return ps_refuse (error, PS_ERROR_USAGE, "%s: '%s' is no shard; I/N with I from 0 to N - 1 are", where, text);
+  *shard = (PsShard){ (guint)index, (guint)n };
+  return TRUE;
 }
 
 /* Settings of a database, simulated again */

@@ -126,14 +126,12 @@ done
 predict 2 "--seed: '-1'" $varied --jitter 0.1 --seed -1
 predict 2 "--jobs: '0'" $varied --jitter 0.1 --jobs 0
 predict 2 "nothing varies" $varied --samples 10
-predict 2 "nothing varies" $varied --tornado
 predict 2 "needs --db" $varied --jitter measured
 predict 2 "at most 4e9 s can be added up" --schedule 1f1b -p 4 -m 64 --costs f=1000000s,bw=1000000s --speed 0.001
 predict 2 "at most 4e9 s can be added up" --schedule 1f1b -p 4 -m 64 --costs f=1000000s,bw=1000000s --speed 0.1 --samples 9 --jitter 1
 predict 2 "at most 4e9 s can be added up" --schedule zb-h1 -p 4 -m 8 --costs f=1000000s,bw=1000000s --jitter 0.1 --sync bypass
 predict 2 "too large for exact sums" --schedule seq1f1b -p 2 -m 500 --slices 255 --comm rank --costs f=0,bw=1ns,c=1000000s
 predict 1 "never drains" --schedule pipedream -p 4 -m 8 --costs $good --jitter 0.1 --overlap-slowdown 1.5
-predict 2 "--tornado" --schedule all -p 4 -m 8 --costs $good --jitter 0.1 --tornado
 predict 2 "DEVICE:FACTOR" $varied --straggler 1
 predict 2 "'-1'" $varied --straggler -1:2
 predict 2 "factor: '0'" $varied --straggler 1:0
@@ -384,7 +382,6 @@ refuse 2 "'x': not expected" pipesim sweep spec.ini x --db new.db
 refuse 2 "--db: missing" pipesim sweep spec.ini
 refuse 2 "--jobs: '0'" pipesim sweep spec.ini --db new.db --jobs 0
 refuse 2 "--shard: '2/2'" pipesim sweep spec.ini --db new.db --shard 2/2
-refuse 2 "SLURM_ARRAY_TASK_ID" env -u SLURM_ARRAY_TASK_ID pipesim sweep spec.ini --db new.db --shard slurm
 refuse 1 "no-such.ini" pipesim sweep no-such.ini --db new.db
 refuse 1 "zero.ini:3: -p/--devices: '0'" pipesim sweep zero.ini --db new.db
 refuse 1 "no-such/new.db" pipesim sweep spec.ini --db no-such/new.db

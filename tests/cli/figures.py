@@ -113,7 +113,7 @@ def test_explained():
         equal('causes with hosts', sum(value for key, value in idle.items() if key.endswith('_ns') and key not in ('idle_ns', 'critical_ns')), idle['idle_ns'])
     assert any(idle['host_ns'] > 0 for idle in hosts['idle'])
     plain = set(rows('predict -s 1f1b,gpipe -p 2 -m 4 --costs f=1ms,b=1ms,w=1ms')[0])
-    equal('columns', plain & {'spread', 'wins', 'tornado', 'memory', 'idle', 'slack', 'what_if', 'interval', 'iteration_p10_ns', 'layout', 'microbatch_order', 'period_iterations'}, set())
+    equal('columns', plain & {'spread', 'wins', 'memory', 'idle', 'slack', 'what_if', 'interval', 'iteration_p10_ns', 'layout', 'microbatch_order', 'period_iterations'}, set())
     check_explained('predict -s interleaved -p 2 -m 4 -v 3 --costs f=9us,b=12us,w=6us,c=3us,act=2MiB,wact=1MiB')
 
 
@@ -244,7 +244,7 @@ def test_spread():
         for key in spread:
             if key.endswith('_ns') and key != 'deviation_ns':
                 equal(f'{one["schedule"]} {key}', spread[key], slow[one['schedule']])
-    for one in [rows(line.replace('1f1b,zb-h1', name) + ' --straggler 0:2:0.25 --seed 7 --tornado')[0] for name in plain]:
+    for one in [rows(line.replace('1f1b,zb-h1', name) + ' --straggler 0:2:0.25 --seed 7')[0] for name in plain]:
         spread, a, b = one['spread'][0], plain[one['schedule']], slow[one['schedule']]
         part = (spread['mean_ns'] - a) / (b - a)
         assert abs(part - 0.25) < 0.08, f'{part} of the samples are slow'
@@ -255,9 +255,6 @@ def test_spread():
         half = 1.96 * spread['deviation_ns'] / 20
         equal('lower end of the mean', spread['mean_low_ns'], spread['mean_ns'] - half, half / 50)
         equal('upper end of the mean', spread['mean_high_ns'], spread['mean_ns'] + half, half / 50)
-        bar, = one['tornado']
-        equal('bar', (bar['part'], bar['p10_ns'], bar['p90_ns'], bar['mean_ns']), ('straggler 0', a, b, spread['mean_ns']))
-        equal('deviation of the bar', bar['deviation_ns'], spread['deviation_ns'])
     first, second = sorted(rows(line + ' --straggler 0:2'), key=lambda one: one['iteration_ns'])
     equal('the faster one wins', (first['wins'][0]['over'], first['wins'][0]['probability']), (second['schedule'], 1))
     equal('the slower one loses', (second['wins'][0]['over'], second['wins'][0]['probability']), (first['schedule'], 0))
@@ -602,7 +599,7 @@ def test_sweep():
     sweep('spec.ini --db all.db', 'pipesim sweep: all.db: holds 16 settings already; --resume goes on with the others')
     found = []
     for i in range(3):
-        made = subprocess.run([BIN, *f'sweep spec.ini --db part-{{shard}}.db --shard {i}/3'.split()], capture_output=True, text=True).stderr.split('\n')[0]
+        made = subprocess.run([BIN, *f'sweep spec.ini --db part-{i}.db --shard {i}/3'.split()], capture_output=True, text=True).stderr.split('\n')[0]
         match = re.fullmatch(rf'part {i + 1} of 3: (\d+) settings: (\d+) predicted, (\d+) impossible, 0 there before', made)
         equal('settings of a part', int(match[2]) + int(match[3]), int(match[1]))
         found.append(int(match[1]))

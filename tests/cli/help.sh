@@ -68,14 +68,14 @@ shows '--json' '--devices --costs --to --output' schedule list
 shows '--devices --costs' '--to --output --json' schedule show
 shows '--to --output [required]' '--json' schedule convert
 shows '--layers --model' '--comm --blocking --replicas --offload' partition
-shows '--moves --slices --joint --objective' '--defer-head --group --tornado' search
+shows '--moves --slices --joint --objective' '--defer-head --group' search
 shows '--device --transport' '--cuda-graphs --adjacent-replicas' exec
 for width in 60 80 120 300; do
   widest=$(COLUMNS=$width pipesim predict --help | sed '/^Examples:$/,$d' | awk 'length > w { w = length } END { print w }')
   if [ "$widest" -le $width ] && [ "$widest" -le 120 ]; then result "help in $width columns"; else result "help in $width columns" "is $widest wide"; fi
 done
 
-for topic in '' schedules costs settings formats units bounds; do
+for topic in '' costs settings formats units bounds; do
   widest=$(COLUMNS=80 pipesim help $topic | awk 'length > w { w = length } END { print w }')
   if [ "$widest" -le 80 ]; then result "help $topic in 80 columns"; else result "help $topic in 80 columns" "is $widest wide"; fi
 done
@@ -99,7 +99,7 @@ refuse 2 "did you mean predict?" pipesim predcit
 refuse 2 "did you mean full?" pipesim predict --recompute ful
 refuse 2 "did you mean planned?" pipesim predict --comm-order planed
 refuse 2 "did you mean iteration?" pipesim predict -s 1f1b -p 2 -m 2 --costs f=1ms,bw=2ms --columns itertion
-refuse 2 "did you mean schedules?" pipesim help schedulse
+refuse 2 "did you mean settings?" pipesim help settigns
 refuse 2 "did you mean timeline?" pipesim plot timline x.json
 refuse 2 "did you mean show?" pipesim schedule shw 1f1b
 refuse 2 "did you mean show?" pipesim calib shwo
@@ -152,7 +152,8 @@ topic ()
   if [ "$wrong" ]; then result "help $name" "$wrong"; else result "help $name"; fi
 }
 
-topic schedules $(pipesim schedule list --json | sed -n 's/^ *"name": "\(.*\)",$/\1/p')
+families=$(pipesim schedule list --wide | sed -n 's/^\([a-z0-9][^ ]*\): .*/\1/p' | tr '\n' ' ')
+if [ "$families" = "$(pipesim schedule list --json | sed -n 's/^ *"name": "\(.*\)",$/\1/p' | tr '\n' ' ')" ]; then result "all families"; else result "all families" "$families"; fi
 topic settings --devices --costs --replicas --sync --comm
 topic formats native torch-comms colossalai
 topic costs wact reduce --db
@@ -164,7 +165,7 @@ pipesim predict --help >"$work/one"; pipesim --help predict >"$work/two"
 if cmp -s "$work/one" "$work/two"; then result "--help predict"; else result "--help predict" "is not predict --help"; fi
 pipesim help memory >"$work/one"; pipesim -h memory >"$work/two"
 if cmp -s "$work/one" "$work/two"; then result "-h memory"; else result "-h memory" "is not help memory"; fi
-refuse 2 "'nix' is neither a command nor a topic; topics are: schedules" pipesim help nix
+refuse 2 "'nix' is neither a command nor a topic; topics are: costs" pipesim help nix
 
 if command -v bash >/dev/null; then
   complete 'pipesim ' predict plan calib --version

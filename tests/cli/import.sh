@@ -64,7 +64,7 @@ run "and do not spread" "" sh -c '! grep -q "iteration_p50_ns\": [0-9]" simulate
 refuse 1 "simulated.json, 1 iteration: is simulated; a database keeps measured runs" \
   pipesim calib import --db runs.db --profile job simulated.json
 run "import of runs" "profile 'job' of runs.db: 5 measurements" pipesim calib import --db runs.db --profile job run
-run "with their samples" "profile 'job': imported 20" pipesim calib show --db runs.db --samples
+run "with their samples" '"samples_ns": ' pipesim calib export --db runs.db --samples
 run "and source" "; no transfer was seen, so they take no time; stages without a model" env COLUMNS=500 pipesim calib show --db runs.db
 pipesim predict --schedule 1f1b $setting --db runs.db --json | grep _ns | grep -v iteration_p >stored.txt
 if [ -s from.txt ] && cmp -s from.txt stored.txt; then result "both ways predict the same"; else result "both ways predict the same" "$(diff from.txt stored.txt)"; fi

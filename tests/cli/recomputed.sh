@@ -33,7 +33,7 @@ for family in $(sed -n 's/^ *"name": "\(.*\)",$/\1/p' "$work/stdout"); do
 --comm direction --eager 1MiB --blocking
 --sync bypass --explain
 --ready-order 3 --comm rank --explain
---overlap-slowdown 1.2 --samples 10 --jitter 0.1 --tornado --jobs 1
+--overlap-slowdown 1.2 --samples 10 --jitter 0.1 --jobs 1
 --samples 10 --jitter 0.1 --sync bypass --jobs 1
 --zero 2 --replicas 2 --memory
 --zero 3 --replicas 2 --memory

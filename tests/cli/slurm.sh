@@ -1,5 +1,5 @@
 #!/bin/sh
-# slurm.sh - a real Slurm of one node, as root, starts runs and sweeps: what srun's processes compute, share and say when one of
+# slurm.sh - a real Slurm of one node, as root, starts runs: what srun's processes compute, and say when one of
 # them is killed, stopped, or runs something else.
 set -u
 . "$(dirname "$0")/lib.sh"
@@ -125,24 +125,6 @@ if [ -e "$emulated/pipesim-nccl.so" ]; then
 else
   skip "four GPUs that share layers in pairs" "the emulated ones were not built"
 fi
-
-cat >spec.ini <<TEXT
-[sweep]
-schedule = gpipe, 1f1b, zb-h1
-devices = 8
-microbatches = 16, 32
-costs = f=1ms,b=1ms,w=1ms,c=100us,act=2MiB,wact=1MiB
-bandwidth-factor = 0.01..8 step 0.1
-TEXT
-pipesim sweep spec.ini --db alone.db 2>/dev/null
-launch 3 pipesim sweep spec.ini --db shared.db
-if [ $code -eq 0 ] && [ "$(grep -cE '^part [123] of 3: ' "$work/stderr")" -eq 3 ]; then
-  result "three processes share a sweep"
-else
-  result "three processes share a sweep" "exit code $code" "$(cat "$work/stderr")"
-fi
-for name in alone shared; do sqlite3 $name.db 'SELECT * FROM prediction ORDER BY point' >$name.rows; done
-if cmp -s alone.rows shared.rows; then result "and make the rows of one"; else result "and make the rows of one" "$(wc -l alone.rows shared.rows)"; fi
 
 paced='pipesim-exec --schedule 1f1b -p 4 -m 8 --device paced --costs f=20ms,b=20ms,w=20ms --transport mpi --json'
 launch 4 sh -c "if [ \$SLURM_PROCID = 2 ]; then exec $paced --steps 3; fi; exec $paced --steps 2"

@@ -182,8 +182,8 @@ static void stragglers (MetaProperty *property)
 
 static gint64 plan_step (guint n_gpus, gint64 global_batch, char **schedules)
 {
-  const PsLayoutQuestion question = { .model = "tiny-gpt",
-                                      .cluster = "cpu-cores",
+  const PsLayoutQuestion question = { .given.model = "tiny-gpt",
+                                      .given.cluster = "cpu-cores",
                                       .n_gpus = n_gpus,
                                       .global_batch = global_batch,
                                       .zero = 1,

@@ -48,16 +48,12 @@ static void test_modes (void)
   guint n_met = 0, n_found = 0, n = n_cases (40);
 
   for (guint i = 0; i < n; i++) {
-    const PsSearchChoice choice = { .placement = i % 3 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_BIDIRECTIONAL,
-                                    .n_chunks = 1,
-                                    .n_microbatches = 4,
-                                    .n_slices = 1 };
     g_autofree char *line = g_strdup_printf (
         "-p 2 -m 4 --costs f=%dus,b=%dus,w=%dus,c=%dus,act=16KiB,wact=4KiB --memory-limit %dKiB",
         g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30), g_rand_int_range (random, 1, 30),
         g_rand_int_range (random, 0, 30), g_rand_int_range (random, 20, 60));
     g_autoptr (PsSetting) setting = parse_good (line);
-    g_autoptr (PsPlacement) placement = ps_placement_new (choice.placement, 2, 1);
+    g_autoptr (PsPlacement) placement = ps_placement_new (i % 3 ? PS_PLACEMENT_LOOP : PS_PLACEMENT_BIDIRECTIONAL, 2, 1);
     g_autoptr (PsCosts) given = ps_setting_costs (setting, 2, 1, NULL), other = draw_mode_costs (given, random);
     const Modes modes = { .n = 2, .costs = { given, other } };
     PsSearchPricing pricing = { .setting = setting };
@@ -65,7 +61,8 @@ static void test_modes (void)
     gint64 best = best_mix (&pricing, placement, &modes), bound;
 
     g_assert_true (ps_setting_memory_limit (setting, 2, &limit, NULL, NULL));
-    bound = bound_modes (setting, &choice, placement, limit, &modes, best < G_MAXINT64 ? 2 * best : best);
+    setting->n_slices = 1;
+    bound = bound_modes (setting, placement, limit, &modes, best < G_MAXINT64 ? 2 * best : best);
     g_test_message ("%s: best %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT, line, best, bound);
     g_assert_cmpint (bound, <=, best);
     n_found += best != G_MAXINT64;
@@ -77,10 +74,10 @@ static void test_modes (void)
 }
 
 /* No schedule is faster, whichever microbatches recompute. */
-static gint64 mixed_bound (PsSetting *setting, const PsSearchChoice *choice)
+static gint64 mixed_bound (PsSetting *setting, PsPlacementKind kind, guint n_chunks)
 {
   guint n = setting->n_devices;
-  g_autoptr (PsPlacement) placement = ps_placement_new (choice->placement, n, choice->n_chunks);
+  g_autoptr (PsPlacement) placement = ps_placement_new (kind, n, n_chunks);
   g_autofree gint64 *limit = NULL;
   Modes modes = { .n = 2, .recompute = { PS_RECOMPUTE_NONE, PS_RECOMPUTE_FULL } };
   gint64 bound;
@@ -88,10 +85,12 @@ static gint64 mixed_bound (PsSetting *setting, const PsSearchChoice *choice)
   g_assert_true (ps_setting_memory_limit (setting, n, &limit, NULL, NULL));
   for (guint mode = 0; mode < 2; mode++) {
     setting->recompute = modes.recompute[mode];
-    modes.costs[mode] = ps_setting_costs (setting, n, choice->n_chunks, NULL);
+    modes.costs[mode] = ps_setting_costs (setting, n, n_chunks, NULL);
   }
   setting->recompute = PS_RECOMPUTE_NONE;
-  bound = bound_modes (setting, choice, placement, limit, &modes, G_MAXINT64);
+  setting->n_slices = 1;
+  bound = bound_modes (setting, placement, limit, &modes, G_MAXINT64);
+  setting->n_slices = 0;
   modes_clear (&modes);
   return bound;
 }
@@ -199,7 +198,6 @@ static void try_every (Every *every)
 /* The bound is not above the best of all orders with all choices of R, and often near it. */
 static void test_bound (void)
 {
-  const PsSearchChoice choice = { .placement = PS_PLACEMENT_LOOP, .n_chunks = 1, .n_microbatches = FEW, .n_slices = 1 };
   g_autoptr (GRand) random = g_rand_new_with_seed (35);
   guint n_near = 0, n = 0;
 
@@ -216,7 +214,7 @@ static void test_bound (void)
     try_every (&every);
     if (every.best == G_MAXINT64)
       continue;
-    bound = mixed_bound (setting, &choice);
+    bound = mixed_bound (setting, PS_PLACEMENT_LOOP, 1);
     g_test_message ("%u: best %" G_GINT64_FORMAT ", bound %" G_GINT64_FORMAT, i, 1000 * every.best, bound);
     g_assert_cmpint (bound, <=, 1000 * every.best);
     n_near += bound > 900 * every.best;
@@ -237,16 +235,13 @@ static void test_bound_many (void)
   for (guint i = 0; i < n_cases (48); i++) {
     const PsFamily *family = ps_family_find (names[i % G_N_ELEMENTS (names)]);
     g_autoptr (PsSchedule) order = schedule_with (family->name, 0);
-    const PsSearchChoice choice = {
-      .placement = order->placement->kind, .n_chunks = family->default_chunks, .n_microbatches = M, .n_slices = 1
-    };
     g_autofree char *line = g_strdup_printf (
         "-p 2 -m 4 --costs f=%dus,b=%dus,w=%dus,r=%dus,c=%dus,act=12KiB,wact=%dKiB,keep=%dKiB --memory-limit %dKiB%s",
         g_rand_int_range (random, 1, 20), g_rand_int_range (random, 1, 20), g_rand_int_range (random, 1, 20),
         g_rand_int_range (random, 1, 20), g_rand_int_range (random, 0, 5), g_rand_int_range (random, 0, 12),
         g_rand_int_range (random, 0, 12), g_rand_int_range (random, 12, 50), i % 8 < 4 ? "" : " --sync bypass");
     g_autoptr (PsSetting) setting = parse_good (line);
-    gint64 bound = mixed_bound (setting, &choice), least = G_MAXINT64;
+    gint64 bound = mixed_bound (setting, order->placement->kind, family->default_chunks), least = G_MAXINT64;
 
     for (guint k = 0; k < 300; k++) {
       guint mask = (guint)(g_rand_int (random) & g_rand_int (random) & 0xffff);
@@ -320,7 +315,6 @@ static gint64 chosen_of_order (const PsSetting *setting, const PsCosts *given, c
  * bound over all mixes is never above any of them. Some mixes are better than any mode of whole stages. */
 static void test_choice (void)
 {
-  const PsSearchChoice choice = { .placement = PS_PLACEMENT_LOOP, .n_chunks = 1, .n_microbatches = M, .n_slices = 1 };
   g_autoptr (GRand) random = g_rand_new_with_seed (33);
   guint n_fit = 0, n_best = 0;
   double sum = 0;
@@ -346,7 +340,8 @@ static void test_choice (void)
     setting->recompute = PS_RECOMPUTE_FULL;
     modes.costs[0] = ps_costs_copy (given);
     modes.costs[1] = ps_setting_costs (setting, P, 1, NULL);
-    g_assert_cmpint (bound_modes (setting, &choice, placement, limit, &modes, G_MAXINT64), <=, least);
+    setting->n_slices = 1;
+    g_assert_cmpint (bound_modes (setting, placement, limit, &modes, G_MAXINT64), <=, least);
     modes_clear (&modes);
   }
   g_test_message ("%u fit, %u best, %.3f %% longer", n_fit, n_best, 100 * sum / n_fit);

@@ -51,8 +51,8 @@ static void test_flops (void)
 static void test_large (void)
 {
   char *schedules[] = { (char *)"1f1b", NULL };
-  const PsLayoutQuestion question = { .model = "llama-3-405b",
-                                      .cluster = "h100-80gb",
+  const PsLayoutQuestion question = { .given.model = "llama-3-405b",
+                                      .given.cluster = "h100-80gb",
                                       .n_gpus = 1 << 17,
                                       .tensor = 8,
                                       .context = 1,
@@ -64,7 +64,7 @@ static void test_large (void)
   g_autoptr (PsLayouts) layouts = find (&question);
   const PsLayout *best = &g_array_index (layouts->best, PsLayout, 0);
 
-  g_assert_cmpuint (best->n_devices * best->n_tensor * best->n_replicas, ==, 1 << 17);
+  g_assert_cmpuint (best->setting.n_devices * best->setting.n_tensor * best->setting.n_replicas, ==, 1 << 17);
 }
 
 /* 80 GB: a sixteenth is 5 GB, as much as driver and NCCL. 180 GB: 11.25 GB and 5 GB; 1.6 GB: twice a sixteenth. A plan
@@ -73,7 +73,7 @@ static void test_reserve (void)
 {
   const gint64 gb = 1000 * 1000 * 1000;
   g_autofree char *cluster = cluster_file ();
-  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .global_batch = 8, .top = 50 };
+  PsLayoutQuestion question = { .given.model = "tiny-gpt", .given.cluster = cluster, .global_batch = 8, .top = 50 };
   g_autoptr (PsLayouts) all = NULL, some = NULL, rest = NULL, usual = NULL;
 
   g_assert_cmpint (ps_memory_reserve (80 * gb, PS_FRAMEWORK_NONE), ==, 10 * gb);
@@ -106,7 +106,7 @@ static void test_runner (void)
   char *interleaved[] = { (char *)"interleaved", NULL };
   g_autofree char *cluster = cluster_file ();
   PsLayoutQuestion question
-      = { .model = "tiny-gpt", .cluster = cluster, .global_batch = 8, .top = 3, .runner = "deepspeed" };
+      = { .given.model = "tiny-gpt", .given.cluster = cluster, .global_batch = 8, .top = 3, .runner = "deepspeed" };
   g_autoptr (PsLayouts) layouts = find (&question), single = NULL;
   guint n_run = 0;
 
@@ -115,7 +115,7 @@ static void test_runner (void)
 
     g_assert_true (layout->not_run == (i >= 3));
     g_assert_true (layout->not_run || g_str_equal (layout->schedule, "1f1b")
-                   || (g_str_equal (layout->schedule, "interleaved") && layout->n_chunks == 1));
+                   || (g_str_equal (layout->schedule, "interleaved") && layout->setting.n_chunks == 1));
     g_assert_true (i % 3 == 0 || at (layouts, i - 1)->step_ns <= layout->step_ns);
     n_run += !layout->not_run;
   }
@@ -126,7 +126,8 @@ static void test_runner (void)
   question.top = 20;
   single = find (&question);
   for (guint i = 0; i < single->best->len; i++)
-    g_assert_true (at (single, i)->n_devices > 1 || (at (single, i)->n_chunks == 1 && !at (single, i)->not_run));
+    g_assert_true (at (single, i)->setting.n_devices > 1
+                   || (at (single, i)->setting.n_chunks == 1 && !at (single, i)->not_run));
 }
 
 /* Slices of a long sequence are cut to even work where that is faster; the command says how, and has that step. A
@@ -138,8 +139,8 @@ static void test_even_work (void)
   g_autofree char *model = write_cluster ("long.ini", "[model]\nlayers = 8\nhidden = 192\nheads = 6\nsequence = 16384\n"
                                                       "feed_forward = 768\nvocabulary = 512\nmicrobatch_size = 1\n"
                                                       "precision = fp32\nmlp = gelu\nflash_attention = true\n");
-  PsLayoutQuestion question = { .model = model,
-                                .cluster = cluster,
+  PsLayoutQuestion question = { .given.model = model,
+                                .given.cluster = cluster,
                                 .global_batch = 1,
                                 .schedules = sliced,
                                 .top = 9,
@@ -148,24 +149,23 @@ static void test_even_work (void)
                                 .memory_limit = (gint64)1 << 40 };
   g_autoptr (PsLayouts) layouts = find (&question), run = NULL, brief = NULL;
   const PsLayout *best = at (layouts, 0);
-  g_autoptr (PsSetting) setting = ps_layout_setting (&question, layouts, best);
-  g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
+  g_autoptr (PsPredictor) predictor = ps_predictor_new (&best->setting, NULL);
   g_autoptr (PsPrediction) even = fine (ps_predictor_predict (predictor, "seq1f1b", &error));
-  g_autofree char *command = ps_layout_command (&question, layouts, best);
+  g_autofree char *command = ps_layout_command (best);
 
-  g_assert_cmpuint (best->n_devices, ==, 4);
-  g_assert_cmpuint (best->even_slices, ==, 4);
+  g_assert_cmpuint (best->setting.n_devices, ==, 4);
+  g_assert_cmpuint (best->setting.n_slices, ==, 4);
   g_assert_nonnull (strstr (command, " --slices even-work:4 "));
   g_assert_cmpint (even->metrics.iteration_ns, ==, best->step_ns);
   question.runner = "megatron";
   run = find (&question);
   question.runner = NULL;
-  question.model = "tiny-gpt";
+  question.given.model = "tiny-gpt";
   brief = find (&question);
   for (guint i = 0; i < run->best->len; i++)
-    g_assert_cmpuint (at (run, i)->even_slices, ==, 0);
+    g_assert_cmpuint (at (run, i)->setting.even_work, ==, 0);
   for (guint i = 0; i < brief->best->len; i++)
-    g_assert_cmpuint (at (brief, i)->even_slices, ==, 0);
+    g_assert_cmpuint (at (brief, i)->setting.even_work, ==, 0);
   g_assert_cmpint (best->step_ns, <, at (run, 0)->step_ns);
 }
 
@@ -177,8 +177,8 @@ static void test_one_gpu (void)
 {
   g_autofree char *cluster = cluster_file ();
   char *schedules[] = { "1f1b", NULL };
-  PsLayoutQuestion question = { .model = "tiny-gpt",
-                                .cluster = cluster,
+  PsLayoutQuestion question = { .given.model = "tiny-gpt",
+                                .given.cluster = cluster,
                                 .n_gpus = 1,
                                 .global_batch = 4,
                                 .schedules = schedules,
@@ -193,11 +193,11 @@ static void test_one_gpu (void)
   g_assert_cmpint (llabs (first->step_ns - 24763171), <=, 8);
   g_assert_cmpfloat_with_epsilon (first->mfu, 0.5, 1e-6);
   g_assert_cmpfloat_with_epsilon (first->tokens_per_second, 512 / 0.0247631708, 0.1);
-  g_assert_cmpuint (first->n_replicas, ==, 1);
-  g_assert_false (first->zero);
+  g_assert_cmpuint (first->setting.n_replicas, ==, 1);
+  g_assert_cmpuint (ps_setting_zero (&first->setting), ==, 0);
   g_assert_cmpstr (first->costs_origin, ==, "modelled");
   g_assert_cmpint (first->confidence, ==, PS_CONFIDENCE_LOW);
-  g_assert_cmpint (last->recompute, ==, PS_RECOMPUTE_FULL);
+  g_assert_cmpint (last->setting.recompute, ==, PS_RECOMPUTE_FULL);
   g_assert_cmpfloat_with_epsilon (last->mfu, 0.5 * 3095396352 / (3095396352 + 1006632960.0), 1e-6);
 }
 
@@ -205,12 +205,15 @@ static void test_one_gpu (void)
 static void test_confidence (void)
 {
   char *schedules[] = { "1f1b", NULL };
-  PsLayoutQuestion question = {
-    .model = "tiny-gpt", .cluster = "a100-80gb", .n_gpus = 1, .global_batch = 1, .schedules = schedules, .top = 1
-  };
+  PsLayoutQuestion question = { .given.model = "tiny-gpt",
+                                .given.cluster = "a100-80gb",
+                                .n_gpus = 1,
+                                .global_batch = 1,
+                                .schedules = schedules,
+                                .top = 1 };
   g_autoptr (PsLayouts) unknown = find (&question);
 
-  question.precision = "bf16";
+  question.given.precision = "bf16";
   g_autoptr (PsLayouts) known = find (&question);
   g_assert_cmpint (at (unknown, 0)->confidence, ==, PS_CONFIDENCE_LOW);
   g_assert_cmpint (at (known, 0)->confidence, ==, PS_CONFIDENCE_MEDIUM);
@@ -258,8 +261,8 @@ static void test_space (void)
     g_autofree char *cluster = write_cluster ("space.ini", cluster_text),
                     *model = write_cluster ("model.ini", model_text);
     char *schedules[] = { (char *)"1f1b", (char *)"interleaved", NULL };
-    PsLayoutQuestion question = { .model = model,
-                                  .cluster = cluster,
+    PsLayoutQuestion question = { .given.model = model,
+                                  .given.cluster = cluster,
                                   .n_gpus = n,
                                   .global_batch = cases[i].global_batch,
                                   .zero = 1,
@@ -296,8 +299,9 @@ static void check_same (const PsLayouts *a, const PsLayouts *b)
 
     g_assert_cmpstr (x->schedule, ==, y->schedule);
     g_assert_cmpint (x->step_ns, ==, y->step_ns);
-    g_assert_true (x->n_devices == y->n_devices && x->n_tensor == y->n_tensor && x->n_chunks == y->n_chunks
-                   && x->microbatch_size == y->microbatch_size && x->recompute == y->recompute);
+    g_assert_true (x->setting.n_devices == y->setting.n_devices && x->setting.n_tensor == y->setting.n_tensor
+                   && x->setting.n_chunks == y->setting.n_chunks && x->microbatch_size == y->microbatch_size
+                   && x->setting.recompute == y->setting.recompute);
   }
   g_assert_cmpuint (a->n_fit, ==, b->n_fit);
   g_assert_cmpuint (a->n_too_large, ==, b->n_too_large);
@@ -309,19 +313,23 @@ static void check_same (const PsLayouts *a, const PsLayouts *b)
 static void test_threads (void)
 {
   g_autofree char *cluster = cluster_file ();
-  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 12 };
+  PsLayoutQuestion question
+      = { .given.model = "tiny-gpt", .given.cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 12 };
   g_autoptr (PsLayouts) one = find (&question);
 
   g_assert_cmpuint (one->n_outrun, >, 0);
   for (guint i = 0; i < one->best->len; i++) /* nobody cuts the model of a single device into chunks */
-    g_assert_true (at (one, i)->n_devices > 1 || at (one, i)->n_chunks == 1);
+    g_assert_true (at (one, i)->setting.n_devices > 1 || at (one, i)->setting.n_chunks == 1);
   for (guint i = 1; i < one->best->len; i++) /* of equally fast ones first the one of fewer devices, ... */
   {
     const PsLayout *a = at (one, i - 1), *b = at (one, i);
-    const gint64 steps[][2] = { { a->step_ns, b->step_ns },     { a->n_devices, b->n_devices },
-                                { a->n_tensor, b->n_tensor },   { a->microbatch_size, b->microbatch_size },
-                                { a->recompute, b->recompute }, { 0, strcmp (b->schedule, a->schedule) },
-                                { a->n_chunks, b->n_chunks } };
+    const gint64 steps[][2] = { { a->step_ns, b->step_ns },
+                                { a->setting.n_devices, b->setting.n_devices },
+                                { a->setting.n_tensor, b->setting.n_tensor },
+                                { a->microbatch_size, b->microbatch_size },
+                                { a->setting.recompute, b->setting.recompute },
+                                { 0, strcmp (b->schedule, a->schedule) },
+                                { a->setting.n_chunks, b->setting.n_chunks } };
     guint k = 0;
 
     while (k < G_N_ELEMENTS (steps) && steps[k][0] == steps[k][1])
@@ -339,7 +347,8 @@ static void test_threads (void)
 static void test_bounds (void)
 {
   g_autofree char *cluster = cluster_file ();
-  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 3 };
+  PsLayoutQuestion question
+      = { .given.model = "tiny-gpt", .given.cluster = cluster, .n_gpus = 4, .global_batch = 16, .top = 3 };
   g_autoptr (PsLayouts) roomy = find (&question);
 
   g_assert_cmpint (roomy->memory_limit, ==, (gint64)4 << 30);
@@ -392,7 +401,7 @@ static void test_fewest (void)
   char *schedules[] = { (char *)"1f1b", (char *)"interleaved", NULL };
   g_autofree char *cluster = write_cluster ("wide.ini", WIDE), *single = cluster_file ();
   PsLayoutQuestion question
-      = { .model = "tiny-gpt", .cluster = cluster, .global_batch = 24, .schedules = schedules, .top = 1 };
+      = { .given.model = "tiny-gpt", .given.cluster = cluster, .global_batch = 24, .schedules = schedules, .top = 1 };
 
   check_fewest (question);
   question.memory_limit = 40 << 20;
@@ -410,51 +419,66 @@ static void test_fewest (void)
   question.slowest_ns = 1000;
   g_autoptr (PsLayouts) none = fine (ps_layouts_find_least (&question, &error));
   g_assert_cmpuint (none->best->len, ==, 0);
-  question.cluster = single; /* no network: one node */
+  question.given.cluster = single; /* no network: one node */
   g_autoptr (PsLayouts) node = fine (ps_layouts_find_least (&question, &error));
   g_assert_cmpuint (node->n_gpus, ==, 4);
   g_assert_cmpuint (node->n_sizes, ==, 3);
-  question.db = "x.db";
+  question.given.db = "x.db";
   refused (ps_layouts_find_least (&question, &error), PS_ERROR_USAGE,
            "--db: the fewest GPUs need modelled costs; measured ones hold for one number");
-  question.db = NULL;
+  question.given.db = NULL;
   question.tokens = 0;
   refused (ps_layouts_find_least (&question, &error), PS_ERROR_USAGE,
            "--days: needs --tokens N, those of the whole training");
 }
 
+/* The layout on p devices of 2 GPUs with b = 2 and full recomputation. */
+static char *command_of (const PsLayoutQuestion *question, guint p)
+{
+  g_autoptr (PsLayouts) layouts = find (question);
+
+  for (guint i = 0; i < layouts->best->len; i++)
+    if (at (layouts, i)->setting.n_devices == p && at (layouts, i)->microbatch_size == 2
+        && at (layouts, i)->setting.recompute == PS_RECOMPUTE_FULL)
+      return ps_layout_command (at (layouts, i));
+  g_assert_not_reached ();
+}
+
+/* A memory limit is said where it was asked for, and --zero and --adjacent-replicas where there are replicas. */
 static void test_command (void)
 {
-  PsLayoutQuestion question = { .model = "a b.ini", .cluster = "c.ini" };
-  PsLayouts layouts = { .memory_limit = 1024 };
-  PsLayout layout = { .schedule = "1f1b",
-                      .n_devices = 2,
-                      .n_tensor = 8,
-                      .n_replicas = 4,
-                      .microbatch_size = 2,
-                      .n_microbatches = 8,
-                      .n_chunks = 1,
-                      .zero = TRUE,
-                      .recompute = PS_RECOMPUTE_FULL };
-  g_autofree char *full = ps_layout_command (&question, &layouts, &layout), *plain = NULL;
+  g_autoptr (PsModel) tiny = ps_model_load ("tiny-gpt", NULL);
+  g_autofree char *text = ps_model_to_text (tiny), *model = write_cluster ("a b.ini", text), *cluster = cluster_file ();
+  char *schedules[] = { (char *)"1f1b", NULL };
+  PsLayoutQuestion question = { .given.model = model,
+                                .given.cluster = cluster,
+                                .n_gpus = 4,
+                                .tensor = 2,
+                                .context = 1,
+                                .zero = 1,
+                                .global_batch = 8,
+                                .memory_limit = 1 << 30,
+                                .schedules = schedules,
+                                .top = 100 };
+  g_autofree char *sources = g_strdup_printf ("--microbatch-size 2 --model '%s' --cluster %s", model, cluster);
+  g_autofree char *pipeline = command_of (&question, 2), *replicas = command_of (&question, 1);
+  g_autofree char *two = g_strdup_printf ("pipesim predict --schedule 1f1b -p 2 -m 4 -v 1 %s --layout even "
+                                          "--recompute full --tensor 2 --memory-limit 1073741824B",
+                                          sources);
+  g_autofree char *one = g_strdup_printf ("pipesim predict --schedule 1f1b -p 1 -m 2 -v 1 %s --layout even "
+                                          "--recompute full --replicas 2 --tensor 2 --zero 1 --memory-limit "
+                                          "1073741824B",
+                                          sources);
 
-  g_assert_cmpstr (full, ==,
-                   "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --microbatch-size 2 --model 'a b.ini' --cluster "
-                   "c.ini --recompute full --replicas 4 --tensor 8 --zero 1 --memory-limit 1024B");
-  /* Replicas of a device are neighbours where a framework places them, if there are several. */
+  g_assert_cmpstr (pipeline, ==, two);
+  g_assert_cmpstr (replicas, ==, one);
   question.runner = "megatron";
-  g_autofree char *placed = ps_layout_command (&question, &layouts, &layout), *single = NULL;
+  question.memory_limit = 0;
+  question.reserve = PS_LAYOUT_USUAL_RESERVE;
+  g_autofree char *placed = command_of (&question, 1), *single = command_of (&question, 2);
   g_assert_nonnull (strstr (placed, " --adjacent-replicas"));
-  layout.n_replicas = 1;
-  single = ps_layout_command (&question, &layouts, &layout);
   g_assert_null (strstr (single, " --adjacent-replicas"));
-  question.runner = NULL;
-  question.model = NULL;
-  question.db = "costs.db";
-  layout.n_replicas = layout.n_tensor = 1;
-  layout.recompute = PS_RECOMPUTE_NONE;
-  plain = ps_layout_command (&question, &layouts, &layout);
-  g_assert_cmpstr (plain, ==, "pipesim predict --schedule 1f1b -p 2 -m 8 -v 1 --db costs.db --memory-limit 1024B");
+  g_assert_null (strstr (single, " --memory-limit"));
 }
 
 /* Measured: tiny-gpt's own microbatches of 2 sequences, so that m = 4, and F and BW, 10 and 30 us, of one device with
@@ -468,9 +492,13 @@ static void test_measured (void)
   };
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
   gint64 profile = begin (db, "x");
-  PsLayoutQuestion question = {
-    .db = path, .cluster = cluster, .n_gpus = 1, .global_batch = 8, .schedules = schedules, .zero = TRUE, .top = 2
-  };
+  PsLayoutQuestion question = { .given.db = path,
+                                .given.cluster = cluster,
+                                .n_gpus = 1,
+                                .global_batch = 8,
+                                .schedules = schedules,
+                                .zero = TRUE,
+                                .top = 2 };
 
   for (guint kind = 0; kind < PS_N_OP_KINDS; kind++)
     store (db, profile, new_op ((PsOpKind)kind, "layers=8,embedding,head", 1, times[kind]));
@@ -478,7 +506,7 @@ static void test_measured (void)
   g_autoptr (PsLayouts) layouts = find (&question);
   g_assert_cmpstr (at (layouts, 0)->costs_origin, ==, "measured");
   g_assert_cmpint (at (layouts, 0)->confidence, ==, PS_CONFIDENCE_HIGH);
-  g_assert_cmpuint (at (layouts, 0)->n_microbatches, ==, 4);
+  g_assert_cmpuint (at (layouts, 0)->setting.n_microbatches, ==, 4);
   g_assert_cmpuint (at (layouts, 0)->microbatch_size, ==, 2);
   g_assert_cmpint (at (layouts, 0)->step_ns, ==, 165000);
   remove_database (path);
@@ -523,28 +551,29 @@ static void test_profiles (void)
   g_autofree char *cluster = cluster_file (), *path = path_of ("several.db"), *command = NULL;
   char *schedules[] = { "1f1b", NULL };
   PsCostDb *db = open_db (path, PS_COSTDB_WRITE);
-  PsLayoutQuestion question
-      = { .db = path, .cluster = cluster, .n_gpus = 1, .global_batch = 8, .schedules = schedules, .top = 4 };
+  PsLayoutQuestion question = {
+    .given.db = path, .given.cluster = cluster, .n_gpus = 1, .global_batch = 8, .schedules = schedules, .top = 4
+  };
   g_autoptr (PsLayouts) layouts = NULL, named = NULL;
 
   store_model (db, "b1", "tiny-gpt", 1, 40000);
   store_model (db, "b4", "tiny-gpt", 4, 120000);
   layouts = find (&question);
   g_assert_cmpint (at (layouts, 0)->step_ns, ==, 270000);
-  g_assert_cmpstr (at (layouts, 0)->profile, ==, "b4");
+  g_assert_cmpstr (at (layouts, 0)->setting.profile, ==, "b4");
   g_assert_cmpuint (at (layouts, 0)->microbatch_size, ==, 4);
-  g_assert_cmpuint (at (layouts, 0)->n_microbatches, ==, 2);
+  g_assert_cmpuint (at (layouts, 0)->setting.n_microbatches, ==, 2);
   g_assert_cmpint (at (layouts, 2)->step_ns, ==, 410000);
-  g_assert_cmpstr (at (layouts, 2)->profile, ==, "b1");
-  command = ps_layout_command (&question, layouts, at (layouts, 2));
+  g_assert_cmpstr (at (layouts, 2)->setting.profile, ==, "b1");
+  command = ps_layout_command (at (layouts, 2));
   g_assert_nonnull (strstr (command, " --profile b1 --memory-limit"));
   store_model (db, "other", "gpt-1.5b", 1, 1000);
   ps_costdb_close (db);
   check_refused (&question, "holds profiles of several models, 'tiny-gpt' and 'gpt-1.5b' among them");
-  question.model = "tiny-gpt";
+  question.given.model = "tiny-gpt";
   named = find (&question);
   g_assert_cmpint (at (named, 0)->step_ns, ==, 270000);
-  question.model = "llama-3-8b";
+  question.given.model = "llama-3-8b";
   check_refused (&question, "holds no profile of model 'llama-3-8b'");
 }
 
@@ -552,28 +581,41 @@ static void test_errors (void)
 {
   char *wrong[] = { "1f2b", NULL };
 
-  check_refused (&(PsLayoutQuestion){ .model = "tiny-gpt" }, "--cluster: missing");
-  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores" }, "--model: missing");
-  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt" }, "--global-batch: missing");
-  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .profile = "x", .global_batch = 1 },
-                 "--profile: needs --db");
+  check_refused (&(PsLayoutQuestion){ .given.model = "tiny-gpt" }, "--cluster: missing");
+  check_refused (&(PsLayoutQuestion){ .given.cluster = "cpu-cores" }, "--model: missing");
+  check_refused (&(PsLayoutQuestion){ .given.cluster = "cpu-cores", .given.model = "tiny-gpt" },
+                 "--global-batch: missing");
   check_refused (
-      &(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .global_batch = 1, .n_gpus = 6, .tensor = 4 },
+      &(PsLayoutQuestion){
+          .given.cluster = "cpu-cores", .given.model = "tiny-gpt", .given.profile = "x", .global_batch = 1 },
+      "--profile: needs --db");
+  check_refused (
+      &(PsLayoutQuestion){
+          .given.cluster = "cpu-cores", .given.model = "tiny-gpt", .global_batch = 1, .n_gpus = 6, .tensor = 4 },
       "--tensor 4: does not divide the 6 GPUs");
-  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .global_batch = 1, .tensor = 4 },
-                 "--tensor 4: does not divide heads 6 of model 'tiny-gpt'");
-  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .db = "x.db", .global_batch = 1, .tensor = 2 },
-                 "--tensor: needs modelled costs");
-  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "a,b", .global_batch = 1 }, "'a,b' has one of");
   check_refused (
-      &(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .precision = "fp9", .global_batch = 1 },
+      &(PsLayoutQuestion){ .given.cluster = "cpu-cores", .given.model = "tiny-gpt", .global_batch = 1, .tensor = 4 },
+      "--tensor 4: does not divide heads 6 of model 'tiny-gpt'");
+  check_refused (
+      &(PsLayoutQuestion){ .given.cluster = "cpu-cores", .given.db = "x.db", .global_batch = 1, .tensor = 2 },
+      "--tensor: needs modelled costs");
+  check_refused (&(PsLayoutQuestion){ .given.cluster = "cpu-cores", .given.model = "a,b", .global_batch = 1 },
+                 "'a,b' has one of");
+  check_refused (
+      &(PsLayoutQuestion){
+          .given.cluster = "cpu-cores", .given.model = "tiny-gpt", .given.precision = "fp9", .global_batch = 1 },
       "--precision: 'fp9'");
-  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .db = "x.db", .precision = "bf16", .global_batch = 1 },
-                 "--precision: needs --model FILE");
-  check_refused (&(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "no-such", .global_batch = 1 }, "'no-such'");
-  check_refused (&(PsLayoutQuestion){ .cluster = "no-such", .model = "tiny-gpt", .global_batch = 1 }, "'no-such'");
   check_refused (
-      &(PsLayoutQuestion){ .cluster = "cpu-cores", .model = "tiny-gpt", .global_batch = 1, .schedules = wrong },
+      &(PsLayoutQuestion){
+          .given.cluster = "cpu-cores", .given.db = "x.db", .given.precision = "bf16", .global_batch = 1 },
+      "--precision: needs --model FILE");
+  check_refused (&(PsLayoutQuestion){ .given.cluster = "cpu-cores", .given.model = "no-such", .global_batch = 1 },
+                 "'no-such'");
+  check_refused (&(PsLayoutQuestion){ .given.cluster = "no-such", .given.model = "tiny-gpt", .global_batch = 1 },
+                 "'no-such'");
+  check_refused (
+      &(PsLayoutQuestion){
+          .given.cluster = "cpu-cores", .given.model = "tiny-gpt", .global_batch = 1, .schedules = wrong },
       "'1f2b' is no family");
 }
 
@@ -591,8 +633,8 @@ static PsSetting *setting_of (const PsLayoutQuestion *question, const Choice *ch
   PsSetting *setting = ps_setting_new ();
   guint d = question->n_gpus / (choice->p * choice->t);
 
-  setting->model = g_strdup (question->model);
-  setting->cluster = g_strdup (question->cluster);
+  setting->model = g_strdup (question->given.model);
+  setting->cluster = g_strdup (question->given.cluster);
   setting->n_devices = choice->p;
   setting->n_tensor = choice->t;
   setting->n_chunks = choice->v;
@@ -663,8 +705,9 @@ static void check_against_all (const PsLayoutQuestion *question)
   for (guint i = 0; i < layouts->best->len; i++) {
     g_assert_cmpint (at (layouts, i)->step_ns, ==, g_array_index (times, gint64, i));
     g_assert_cmpint (at (layouts, i)->peak_memory_bytes, <=, question->memory_limit);
-    g_assert_cmpuint (at (layouts, i)->n_devices * at (layouts, i)->n_tensor * at (layouts, i)->n_replicas, ==,
-                      question->n_gpus);
+    g_assert_cmpuint (at (layouts, i)->setting.n_devices * at (layouts, i)->setting.n_tensor
+                          * at (layouts, i)->setting.n_replicas,
+                      ==, question->n_gpus);
   }
   g_assert_cmpuint (layouts->n_settings, ==,
                     layouts->n_fit + layouts->n_too_large + layouts->n_hopeless + layouts->n_outrun
@@ -675,7 +718,8 @@ static void check_against_all (const PsLayoutQuestion *question)
 static void test_everything (void)
 {
   g_autofree char *cluster = cluster_file ();
-  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 8, .top = 12 };
+  PsLayoutQuestion question
+      = { .given.model = "tiny-gpt", .given.cluster = cluster, .n_gpus = 4, .global_batch = 8, .top = 12 };
   const struct {
     gint64 memory_limit;
     gboolean zero;
@@ -703,14 +747,14 @@ static void check_folded (const PsLayouts *every, const PsLayouts *folded)
     for (; k < rows->len && row == NULL; k++) {
       const PsLayout *other = rows->pdata[k];
 
-      if (one->n_devices == other->n_devices && one->n_tensor == other->n_tensor
-          && one->n_replicas == other->n_replicas)
+      if (one->setting.n_devices == other->setting.n_devices && one->setting.n_tensor == other->setting.n_tensor
+          && one->setting.n_replicas == other->setting.n_replicas)
         row = other;
     }
     if (row == NULL) {
       g_ptr_array_add (rows, (gpointer)one);
       g_ptr_array_add (near, g_strconcat (one->schedule, ", ", NULL));
-    } else if ((one->n_devices > 1 || g_str_equal (one->schedule, "1f1b"))
+    } else if ((one->setting.n_devices > 1 || g_str_equal (one->schedule, "1f1b"))
                && one->step_ns <= row->step_ns + row->step_ns / 100) {
       g_autofree char *before = near->pdata[k - 1], *name = g_strconcat (one->schedule, ", ", NULL);
       g_autofree char *padded = g_strconcat (", ", before, NULL), *wanted = g_strconcat (", ", name, NULL);
@@ -724,7 +768,7 @@ static void check_folded (const PsLayouts *every, const PsLayouts *folded)
     g_autofree char *all = g_strconcat (names, ", ", NULL);
 
     g_assert_cmpint (row->step_ns, ==, wanted->step_ns);
-    g_assert_cmpuint (row->n_devices, ==, wanted->n_devices);
+    g_assert_cmpuint (row->setting.n_devices, ==, wanted->setting.n_devices);
     g_assert_cmpstr (all, ==, near->pdata[i]);
   }
   g_assert_cmpuint (folded->best->len, ==, MIN (rows->len, 3));
@@ -733,7 +777,7 @@ static void check_folded (const PsLayouts *every, const PsLayouts *folded)
 static void test_fold (void)
 {
   g_autofree char *cluster = cluster_file ();
-  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 16 };
+  PsLayoutQuestion question = { .given.model = "tiny-gpt", .given.cluster = cluster, .n_gpus = 4, .global_batch = 16 };
   const gint64 limits[] = { (gint64)4 << 30, 40 << 20, 22 << 20 };
 
   for (guint i = 0; i < G_N_ELEMENTS (limits); i++) {
@@ -754,7 +798,8 @@ static void test_fold (void)
 static void test_memory_bandwidth (void)
 {
   g_autofree char *cluster = write_cluster ("memory.ini", CLUSTER "memory_bandwidth = 10GB/s\n");
-  PsLayoutQuestion question = { .model = "tiny-gpt", .cluster = cluster, .n_gpus = 4, .global_batch = 8, .top = 12 };
+  PsLayoutQuestion question
+      = { .given.model = "tiny-gpt", .given.cluster = cluster, .n_gpus = 4, .global_batch = 8, .top = 12 };
 
   for (guint i = 0; i < n_cases (2); i++) {
     question.memory_limit = i == 0 ? 40 << 20 : (gint64)4 << 30;

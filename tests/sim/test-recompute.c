@@ -321,7 +321,7 @@ static void test_choices (void)
                                                           cases[i].most_chunks, cases[i].most_slices, &error));
     g_autoptr (GString) text = g_string_new (NULL);
     for (guint k = 0; k < choices->len; k++) {
-      const PsSearchChoice *choice = &g_array_index (choices, PsSearchChoice, k);
+      const PsSetting *choice = &g_array_index (choices, PsSetting, k);
       g_autofree char *words = ps_search_choice_describe (choice);
 
       g_string_append_printf (text, "%s%s", k > 0 ? ", " : "", words);

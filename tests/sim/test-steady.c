@@ -460,24 +460,6 @@ static void test_refusals (void)
   g_assert_error (overflow, PS_ERROR, PS_ERROR_USAGE);
 }
 
-/* Each cause alone: the link's jitter moves nothing where one device is alone. */
-static void test_tornado (void)
-{
-  g_autoptr (PsProgram) program = lower_family ("zb-h1", 1, 2, 0);
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,b=2ms,w=3ms", 1, 1, NULL);
-  const PsUncertainty uncertainty = { .jitter = 0.1 };
-  PsSampling sampling = { .n_samples = 4 * BLOCK, .seed = 1, .n_jobs = 1, .sync = PS_SYNC_BYPASS };
-  g_autoptr (GArray) bars = fine (ps_uncertainty_tornado (program, costs, &uncertainty, &sampling, 100, &error));
-  const PsTornadoBar *bar = (const PsTornadoBar *)bars->data;
-
-  g_assert_cmpuint (bars->len, ==, 4);
-  g_assert_cmpint (bar[0].part.kind, ==, PS_PART_STAGE);
-  g_assert_cmpint (bar[1].part.a, ==, PS_OP_W);
-  g_assert_cmpint (bar[3].part.a, ==, PS_OP_F);
-  /* two W of 3 ms: sqrt (2) 0.3 ms */
-  g_assert_cmpfloat_with_epsilon (bar[1].deviation_ns, 424e3, 25e3);
-}
-
 int main (int argc, char **argv)
 {
   g_test_init (&argc, &argv, NULL);
@@ -490,6 +472,5 @@ int main (int argc, char **argv)
   g_test_add_func ("/steady/repeatable", test_repeatable);
   g_test_add_func ("/steady/coverage", test_coverage);
   g_test_add_func ("/steady/refusals", test_refusals);
-  g_test_add_func ("/steady/tornado", test_tornado);
   return g_test_run ();
 }

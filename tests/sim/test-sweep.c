@@ -544,89 +544,6 @@ static void test_shards (void)
   check_shard ("6/7", 6, 7);
   check_shard ("0/1000000000", 0, 1000000000);
   refuse_shard ("0/1000000001");
-  g_setenv ("SLURM_ARRAY_TASK_ID", "2", TRUE); /* tasks from 0 on, one by one, where nothing else is said */
-  refuse_shard ("slurm");
-  g_setenv ("SLURM_ARRAY_TASK_COUNT", "3", TRUE);
-  check_shard ("slurm", 2, 3);
-  g_setenv ("SLURM_ARRAY_TASK_ID", "3", TRUE);
-  refuse_shard ("slurm");
-  g_setenv ("SLURM_ARRAY_TASK_ID", "10", TRUE);
-  g_setenv ("SLURM_ARRAY_TASK_MIN", "10", TRUE);
-  check_shard ("slurm", 0, 3);
-  g_setenv ("SLURM_ARRAY_TASK_STEP", "0", TRUE);
-  refuse_shard ("slurm");
-  g_setenv ("SLURM_ARRAY_TASK_MIN", "11", TRUE);
-  g_setenv ("SLURM_ARRAY_TASK_STEP", "1", TRUE);
-  refuse_shard ("slurm");
-  g_setenv ("SLURM_ARRAY_TASK_ID", "7", TRUE);
-  g_setenv ("SLURM_ARRAY_TASK_MIN", "1", TRUE);
-  g_setenv ("SLURM_ARRAY_TASK_STEP", "3", TRUE); /* tasks 1 4 7 */
-  check_shard ("slurm", 2, 3);
-  g_setenv ("SLURM_ARRAY_TASK_ID", "14", TRUE);
-  g_setenv ("SLURM_ARRAY_TASK_COUNT", "4", TRUE);
-  g_setenv ("SLURM_ARRAY_TASK_MIN", "10", TRUE);
-  g_setenv ("SLURM_ARRAY_TASK_STEP", "2", TRUE); /* tasks 10 12 14 16: 14 is the third */
-  check_shard ("slurm", 2, 4);
-  g_setenv ("SLURM_ARRAY_TASK_ID", "13", TRUE);
-  refuse_shard ("slurm");
-  g_setenv ("OMPI_COMM_WORLD_RANK", "3", TRUE);
-  g_setenv ("OMPI_COMM_WORLD_SIZE", "8", TRUE);
-  check_shard ("mpi", 3, 8);
-  g_unsetenv ("OMPI_COMM_WORLD_RANK");
-  refuse_shard ("mpi");
-  g_setenv ("PMI_RANK", "1", TRUE);
-  g_setenv ("PMI_SIZE", "2", TRUE);
-  check_shard ("mpi", 1, 2);
-}
-
-/* Without being asked: only where all three variables say that there are several processes. */
-static void test_shard_of_process (void)
-{
-  static const struct {
-    const char *rank, *n, *n_local;
-    gboolean several;
-  } cases[]
-      = { { "2", "4", "4", TRUE },  { "2", "4", "1", TRUE },  { "2", "4", NULL, FALSE }, { "0", "1", "1", FALSE },
-          { "4", "4", "4", FALSE }, { "2", "4", "5", FALSE }, { NULL, "4", "4", FALSE }, { "x", "4", "4", FALSE } };
-
-  static const char *const launchers[][3]
-      = { { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" },
-          { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE" },
-          { "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS" } };
-
-  g_unsetenv ("PMI_RANK");
-  for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {
-    const char *const values[] = { cases[i].rank, cases[i].n, cases[i].n_local };
-    static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE" };
-    PsShard shard = { 0 };
-    guint n_local = 0;
-
-    for (guint k = 0; k < G_N_ELEMENTS (names); k++)
-      if (values[k] != NULL)
-        g_setenv (names[k], values[k], TRUE);
-      else
-        g_unsetenv (names[k]);
-    g_assert_cmpint (ps_shard_of_process (&shard, &n_local), ==, cases[i].several);
-    if (!cases[i].several)
-      continue;
-    g_assert_cmpuint (shard.index, ==, 2);
-    g_assert_cmpuint (shard.n, ==, 4);
-    g_assert_cmpuint (n_local, ==, i == 0 ? 4 : 1);
-  }
-  for (guint i = 0; i < G_N_ELEMENTS (launchers); i++) {
-    PsShard shard = { 0 };
-    guint n_local = 0;
-
-    for (guint k = 0; k < 3; k++)
-      g_setenv (launchers[i][k], k == 0 ? "1" : k == 1 ? "2" : i == 1 ? "2(x3),1" : "2", TRUE);
-    g_assert_true (ps_shard_of_process (&shard, &n_local));
-    g_assert_cmpuint (shard.index, ==, 1);
-    g_assert_cmpuint (shard.n, ==, 2);
-    g_assert_cmpuint (n_local, ==, 2);
-    for (guint k = 0; k < 3; k++)
-      g_unsetenv (launchers[i][k]);
-    g_assert_false (ps_shard_of_process (&shard, &n_local));
-  }
 }
 
 /* Sweeps over single keys of costs and over measured profiles. */
@@ -770,7 +687,6 @@ int main (int argc, char **argv)
   g_test_add_func ("/sweep/large-batch", test_large_batch);
   g_test_add_func ("/sweep/link-factors", test_link_factors);
   g_test_add_func ("/sweep/shards", test_shards);
-  g_test_add_func ("/sweep/shard-of-process", test_shard_of_process);
   g_test_add_func ("/sweep-costs/keys", test_cost_keys);
   g_test_add_func ("/sweep-costs/all-keys", test_all_cost_keys);
   g_test_add_func ("/sweep-costs/keys-alone", test_cost_keys_alone);

@@ -320,32 +320,6 @@ static void test_distribution (void)
   g_assert_cmpfloat (ps_win_probability (values, values, 8), ==, 0);
 }
 
-/* One device, one microbatch, f = 1, b + w = 9 (ms), jitter 10 %: the makespan F + BW spreads with BW (standard
- * deviation 0.9) nine times as far as with F (0.1); the stage holds both. p90 - p10 of a nearly normal
- * distribution is 2 x 1.2816 standard deviations. A straggler of factor 2 in half of the samples makes p10 10 and
- * p90 20. */
-static void test_tornado (void)
-{
-  g_autoptr (PsProgram) program = lower_family ("gpipe", 1, 1, 0);
-  g_autoptr (PsCosts) costs = ps_costs_parse ("f=1ms,bw=9ms", 1, 1, NULL);
-  const PsSlowness slowness[] = { { .a = 0, .factor = 2, .probability = 0.5 } };
-  PsUncertainty uncertainty = { .jitter = 0.1, .slowness = slowness, .n_slowness = 1 };
-  PsSampling sampling = { .n_samples = 20000, .seed = 1, .n_jobs = 1 };
-  g_autoptr (GArray) bars = fine (ps_uncertainty_tornado (program, costs, &uncertainty, &sampling, 100, &error));
-
-  g_assert_cmpuint (bars->len, ==, 4);
-  const PsTornadoBar *bar = (const PsTornadoBar *)bars->data;
-  g_assert_cmpint (bar[0].slowness, ==, 0);
-  g_assert_cmpint (bar[0].p10_ns, ==, 10000000);
-  g_assert_cmpint (bar[0].p90_ns, ==, 20000000);
-  g_assert_cmpint (bar[1].part.kind, ==, PS_PART_STAGE);
-  g_assert_cmpint (bar[2].part.a, ==, PS_OP_BW);
-  g_assert_cmpint (bar[3].part.a, ==, PS_OP_F);
-  g_assert_cmpfloat_with_epsilon (bar[2].deviation_ns, 0.9e6, 0.02e6);
-  g_assert_cmpfloat_with_epsilon ((double)(bar[2].p90_ns - bar[2].p10_ns), 2 * 1.2816 * 0.9e6, 0.05e6);
-  g_assert_cmpfloat_with_epsilon ((double)(bar[3].p90_ns - bar[3].p10_ns), 2 * 1.2816 * 0.1e6, 0.006e6);
-}
-
 /* 4e9 s is the most that ops, transfers and optimizer steps may take together, each at its longest. GPipe on 2 devices
  * has 4 m ops, here of 1e6 s each. */
 static void test_sum_limit (void)
@@ -411,7 +385,6 @@ int main (int argc, char **argv)
   g_test_add_func ("/uncertainty/quantiles", test_quantiles);
   g_test_add_func ("/uncertainty/coverage", test_coverage);
   g_test_add_func ("/uncertainty/distribution", test_distribution);
-  g_test_add_func ("/uncertainty/tornado", test_tornado);
   g_test_add_func ("/uncertainty/sum-limit", test_sum_limit);
   return g_test_run ();
 }
