@@ -1,6 +1,7 @@
 /* list-scheduling.c - list scheduling under a policy, which may follow a plan. */
 #include "methods.h"
-#include "schedule/starts.h"
+
+#include "base/least.h"
 
 #include <math.h>
 
@@ -38,9 +39,7 @@ static gint64 bytes_after (const PsProblem *problem, guint chain)
 
 static gint64 most_bytes (const PsProblem *problem, guint chain)
 {
-  gint64 bytes = problem->take[chain];
-
-  return chain % N_KINDS == PS_OP_B ? MAX (bytes, bytes - problem->give[chain] + problem->take[chain + 1]) : bytes;
+  return chain % N_KINDS == PS_OP_B ? ps_problem_apart_peak (problem, chain / N_KINDS) : problem->take[chain];
 }
 
 /* Reads the places of a device's ops and the memory that they take. */
@@ -191,8 +190,8 @@ typedef struct {
   const PsPolicy *policy;
   Progress *progress; /* NULL: no plan */
   guint group;
-  gint64 *end; /* [n_ops] -1: not placed */
-  PsStarts starts;
+  gint64 *end;    /* [n_ops] -1: not placed */
+  PsLeast starts; /* of choices */
 } Greedy;
 
 static double rule_value (const PsPolicyRule *rule, double x, double y)
@@ -249,7 +248,7 @@ static void greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
   greedy->penalty = PS_OWN_NEW (owned, gint64, (gsize)problem->n_stages * N_KINDS);
   greedy->pair_penalty = PS_OWN_NEW (owned, gint64, problem->n_stages);
   greedy->end = PS_OWN_NEW (owned, gint64, problem->n_ops);
-  ps_starts_init (&greedy->starts, p);
+  ps_least_init (&greedy->starts, p);
   ps_own (owned, greedy->starts.ns);
   for (guint i = 0; i < problem->n_ops; i++)
     greedy->end[i] = -1;
@@ -466,7 +465,7 @@ static void choose (Greedy *greedy, guint device)
   }
   for (guint i = 0; greedy->policy->pairs && i < n * n; i++)
     choose_pair (greedy, device, i / n, i % n, &best);
-  ps_starts_set (&greedy->starts, device, greedy->state[device].start);
+  ps_least_set (&greedy->starts, device, greedy->state[device].start);
 }
 
 static void note_alive (Greedy *greedy, guint device, guint chain)
@@ -544,7 +543,7 @@ gboolean ps_list_schedule (PsOrder *order, const PsPolicy *policy)
   greedy_init (&greedy, order, policy);
   for (guint d = 0; d < problem->n_devices; d++)
     choose (&greedy, d);
-  for (guint d = ps_starts_first (&greedy.starts); d != G_MAXUINT; d = ps_starts_first (&greedy.starts))
+  for (guint d = ps_least_find (&greedy.starts); d != G_MAXUINT; d = ps_least_find (&greedy.starts))
     place (&greedy, d);
   return is_complete (&greedy);
 }

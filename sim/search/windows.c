@@ -1,6 +1,8 @@
 /* windows.c - windows of ops, what refutes a target, and where cases or descents decide what narrowing does not. */
 #include "windows.h"
 
+#include "base/least.h"
+
 #include <string.h>
 
 __extension__ typedef __int128 Wide;
@@ -1256,57 +1258,33 @@ typedef struct {
 
 PS_DEFINE_ORDER (compare_releases, Job, release)
 
-static void swap_jobs (Job *a, Job *b)
-{
-  Job was = *a;
-
-  *a = *b;
-  *b = was;
-}
-
-/* Restores the heap of jobs, longest tail first, after heap[at] was changed. */
-static void sift (Job *heap, guint n, guint at)
-{
-  for (; at > 0 && heap[at].tail > heap[(at - 1) / 2].tail; at = (at - 1) / 2)
-    swap_jobs (&heap[at], &heap[(at - 1) / 2]);
-  for (;;) {
-    guint best = at;
-
-    for (guint child = 2 * at + 1; child < n && child <= 2 * at + 2; child++)
-      if (heap[child].tail > heap[best].tail)
-        best = child;
-    if (best == at)
-      return;
-    swap_jobs (&heap[at], &heap[best]);
-    at = best;
-  }
-}
-
 /* The longest tail runs first, until it ends or another job arrives. Returns the largest end plus tail. */
 static gint64 jackson (Job *jobs, guint n)
 {
-  g_autofree Job *heap = g_new (Job, n);
-  guint n_waiting = 0, next = 0;
   gint64 now = -NEVER, longest = 0;
+  PsLeast waiting; /* -tail of those that have arrived */
 
+  ps_least_init (&waiting, n);
+  g_autofree gint64 *owned = waiting.ns;
   qsort (jobs, n, sizeof *jobs, compare_releases);
-  while (next < n || n_waiting > 0) {
-    if (n_waiting == 0)
+  for (guint next = 0;;) {
+    guint job = ps_least_find (&waiting);
+
+    if (job == G_MAXUINT && next == n)
+      return longest;
+    if (job == G_MAXUINT)
       now = MAX (now, jobs[next].release);
-    for (; next < n && jobs[next].release <= now; next++) {
-      heap[n_waiting++] = jobs[next];
-      sift (heap, n_waiting, n_waiting - 1);
-    }
-    gint64 run = next < n ? MIN (heap[0].left, jobs[next].release - now) : heap[0].left;
+    for (; next < n && jobs[next].release <= now; next++)
+      ps_least_set (&waiting, next, -jobs[next].tail);
+    job = ps_least_find (&waiting);
+    gint64 run = next < n ? MIN (jobs[job].left, jobs[next].release - now) : jobs[job].left;
     now += run;
-    heap[0].left -= run;
-    if (heap[0].left > 0)
+    jobs[job].left -= run;
+    if (jobs[job].left > 0)
       continue;
-    longest = MAX (longest, now + heap[0].tail);
-    heap[0] = heap[--n_waiting];
-    sift (heap, n_waiting, 0);
+    longest = MAX (longest, now + jobs[job].tail);
+    ps_least_set (&waiting, job, G_MAXINT64);
   }
-  return longest;
 }
 
 static gint64 device_bound (const PsWindows *windows, guint device, Job *jobs)

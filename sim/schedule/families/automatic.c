@@ -4,8 +4,8 @@
  *
  * A draft is a schedule with split backwards in the making. Ops are put one after the other, by one of several
  * policies; their times and memory are known at once. A contest keeps the best draft. */
+#include "base/least.h"
 #include "families-private.h"
-#include "schedule/starts.h"
 
 #include <pipesim/bound.h>
 
@@ -65,7 +65,7 @@ typedef struct {
   gint64 work_ns;     /* length that it has at least before any op is put */
   gint64 least_ns;    /* length that it has at least, whatever follows */
   gint64 slack_bytes; /* least that a limit left where something was found to fit */
-  PsStarts starts;    /* of choices */
+  PsLeast starts;     /* of choices */
   gint64 *arrival_ns; /* all arrays of arrivals: one of no chunk first */
   guint8 *order;      /* all orders */
   guint8 *waiting;
@@ -209,7 +209,7 @@ static Draft *draft_new (const PsFamilySetting *setting, guint n_activations)
   draft->unit_costs = setting->costs != NULL ? NULL : units_of_time (v * p);
   draft->costs = setting->costs != NULL ? setting->costs : draft->unit_costs;
   draft->device = g_new0 (Device, p);
-  ps_starts_init (&draft->starts, p);
+  ps_least_init (&draft->starts, p);
   draft->arrival_ns = g_new (gint64, n_arrivals (draft));
   draft->order = g_new (guint8, N_KINDS * v * m * p);
   draft->waiting = g_new (guint8, v * m * p);
@@ -492,7 +492,7 @@ static void choose (Draft *draft, ListRule rule, guint index)
   }
   draft->slack_bytes = MIN (draft->slack_bytes, best_slack);
   device->choice = best;
-  ps_starts_set (&draft->starts, index, best.start_ns);
+  ps_least_set (&draft->starts, index, best.start_ns);
 }
 
 /* Clears the draft and makes it complete. FALSE: it got stuck, or would be longer than length_ns; the draft is useless
@@ -507,7 +507,7 @@ static gboolean put_list (Draft *draft, ListRule rule, gint64 length_ns)
     choose (draft, rule, i);
   }
   for (; n_left > 0 && draft->least_ns <= length_ns; n_left--) {
-    guint i = ps_starts_first (&draft->starts);
+    guint i = ps_least_find (&draft->starts);
 
     if (i == G_MAXUINT)
       return FALSE;
