@@ -408,22 +408,6 @@ static gboolean check_peers (const char *where, const Lists *lists, GError **err
   return TRUE;
 }
 
-/* Every microbatch has at least two actions on every stage, so a file with fewer is incomplete, whatever its ids:
- * tables never grow beyond the text. */
-static gboolean check_count (const char *where, const Lists *lists, GError **error)
-{
-  gsize n = 0, wanted = (gsize)lists->n_stages * lists->n_microbatches;
-
-  for (guint r = 0; r < lists->n_ranks; r++)
-    n += lists->actions[r]->len;
-  if (wanted <= n)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT,
-                    "%s: has %" G_GSIZE_FORMAT " actions, but %u stages and microbatches up to %u want %" G_GSIZE_FORMAT
-                    " forwards",
-                    where, n, lists->n_stages, lists->n_microbatches - 1, wanted);
-}
-
 /* Splits a CSV into lists and finds ranks, stages and microbatches. compute_only: refuses all but computing actions.
  * Every stage has one rank; ids are dense; messages go to another rank. */
 static Lists *parse_lists (const char *where, const char *text, gsize length, gboolean compute_only, GError **error)
@@ -437,9 +421,7 @@ static Lists *parse_lists (const char *where, const char *text, gsize length, gb
   lists->waits = reader.waits;
   for (guint r = 0; r < rows->len; r++)
     replace_list (lists, r, g_array_ref (g_ptr_array_index (rows, r)));
-  return check_count (where, lists, error) && assign_stages (&reader, lists, error) && check_peers (where, lists, error)
-             ? g_steal_pointer (&lists)
-             : NULL;
+  return assign_stages (&reader, lists, error) && check_peers (where, lists, error) ? g_steal_pointer (&lists) : NULL;
 }
 
 static char *to_csv (const Lists *lists)

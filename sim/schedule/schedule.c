@@ -439,10 +439,16 @@ static char *find_missing (const Check *check, guint *device)
 
 char *ps_schedule_find_fault (const PsSchedule *schedule, guint *device, guint *op)
 {
-  g_autofree guint8 *seen = g_malloc0 (ps_schedule_n_cells (schedule));
-  Check check = { schedule, seen };
+  gsize cells = ps_schedule_n_cells (schedule);
 
-  for (*device = 0; *device < schedule->placement->n_devices; ++*device)
+  *device = 0;
+  *op = G_MAXUINT;
+  if (cells > PS_MAX_OPS)
+    return g_strdup_printf ("stages and microbatches make %" G_GSIZE_FORMAT " forwards, more than %u ops", cells,
+                            (guint)PS_MAX_OPS);
+  g_autofree guint8 *seen = g_malloc0 (cells);
+  Check check = { schedule, seen };
+  for (; *device < schedule->placement->n_devices; ++*device)
     for (guint i = schedule->first[*device]; i < schedule->first[*device + 1]; i++) {
       const char *problem = op_problem (&check, *device, i, schedule->first[*device + 1]);
 
@@ -456,13 +462,9 @@ char *ps_schedule_find_fault (const PsSchedule *schedule, guint *device, guint *
 
 gboolean ps_schedule_validate (const PsSchedule *schedule, GError **error)
 {
-  gsize cells = ps_schedule_n_cells (schedule);
   guint device, op;
   char name[48];
 
-  if (cells > PS_MAX_OPS)
-    return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops", schedule->name,
-                      cells, (guint)PS_MAX_OPS);
   if (schedule->n_microbatches % ps_schedule_update_every (schedule) != 0)
     return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: an optimizer step every %u microbatches: does not divide %u",
                       schedule->name, schedule->update_every, schedule->n_microbatches);

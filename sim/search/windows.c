@@ -536,18 +536,26 @@ static gint64 backward_start (const Earliest *earliest, guint stage, guint k)
   return start_after (earliest, stage, n_parts, 0, FALSE);
 }
 
-/* Sets the start of an op after its chain, its producer, and what is known of its device. */
+/* The start of an op, `least` or later, after the op before it in its chain has ended, unless it is the first, and
+ * after its producer's result has arrived. start: [n_ops] */
+static inline gint64 after_inputs (const PsProblem *problem, const gint64 *start, guint chain, guint op, gint64 least)
+{
+  guint producer = producer_of (problem, op);
+
+  if (op > chain * problem->m)
+    least = MAX (least, start[op - 1] + problem->duration[chain]);
+  if (producer != NO_OP)
+    least = MAX (least, start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
+  return least;
+}
+
+/* Sets the start of an op after its inputs, and what is known of its device. */
 static void set_start (const Earliest *earliest, guint stage, guint kind, guint k)
 {
   const PsProblem *problem = earliest->problem;
-  guint op = op_at (problem, stage, kind, k), producer = producer_of (problem, op), chain = chain_of (problem, op);
-  gint64 start = floor_of (earliest, stage);
+  guint op = op_at (problem, stage, kind, k);
+  gint64 start = after_inputs (problem, earliest->start, stage * N_KINDS + kind, op, floor_of (earliest, stage));
 
-  if (k > 0)
-    start = earliest->start[op - 1] + problem->duration[chain];
-  if (producer != NO_OP)
-    start = MAX (start,
-                 earliest->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
   if (kind != PS_OP_W)
     start = MAX (start, kind == PS_OP_F ? forward_start (earliest, stage, k) : backward_start (earliest, stage, k));
   earliest->start[op] = start;
@@ -668,23 +676,13 @@ static void windows_undo (PsWindows *windows, guint place)
   memset (windows->touched, 0, windows->problem->n_devices);
 }
 
-/* An op starts after the op before it in its chain has ended, and after its producer's result has arrived. */
 static void spread_starts_of (PsWindows *windows, guint chain)
 {
   const PsProblem *problem = windows->problem;
   guint first = chain * problem->m;
 
-  for (guint i = first; i < first + problem->m; i++) {
-    guint producer = producer_of (problem, i);
-    gint64 start = windows->start[i];
-
-    if (i > first)
-      start = MAX (start, windows->start[i - 1] + problem->duration[chain]);
-    if (producer != NO_OP)
-      start = MAX (start,
-                   windows->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
-    windows_limit (windows, i, start, NEVER);
-  }
+  for (guint i = first; i < first + problem->m; i++)
+    windows_limit (windows, i, after_inputs (problem, windows->start, chain, i, windows->start[i]), NEVER);
 }
 
 static void spread_ends_of (PsWindows *windows, guint chain)
