@@ -220,6 +220,17 @@ static void test_waits_refused (void)
   }
 }
 
+/* Ids that no table has room for. */
+static void test_too_large (void)
+{
+  g_autoptr (GString) text = g_string_new ("0F1048575");
+
+  for (guint stage = 1; stage < 65; stage++)
+    g_string_append_printf (text, ",%uF0", stage);
+  assert_refused (text->str, "f:1: stages and microbatches make 68157440 forwards, more than 67108864 ops; "
+                             "microbatches go up to 1048575");
+}
+
 /* The program of a file is the file's: its receives are where they were planned, not where PyTorch would put them. */
 static void test_own_order (void)
 {
@@ -504,6 +515,7 @@ int main (int argc, char **argv)
   g_test_add_func ("/formats-torch/releases", test_releases);
   g_test_add_func ("/formats-torch/mispaired", test_mispaired);
   g_test_add_func ("/formats-torch/waits-refused", test_waits_refused);
+  g_test_add_func ("/formats-torch/too-large", test_too_large);
   g_test_add_func ("/formats-torch/own-order", test_own_order);
   g_test_add_func ("/formats-torch/numbers", test_numbers);
   g_test_add_func ("/formats-torch/quotes", test_quotes);

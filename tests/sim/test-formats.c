@@ -28,8 +28,6 @@ static const struct {
   { "torch-compute", "0F0,0I0", ":1: has no W of microbatch 0 on stage 0; microbatches go up to 0" },
   { "torch-compute", "0F0,0B0,0F2,0B2", ":1: has no F of microbatch 1 on stage 0; microbatches go up to 2" },
   { "torch-compute", "0F5,0B5", ":1: has no F of microbatch 0 on stage 0; microbatches go up to 5" },
-  { "torch-compute", "0F1048575,1F0,2F0,3F0,4F0,5F0,6F0,7F0,8F0,9F0,10F0,11F0,12F0,13F0,14F0,15F0,16F0",
-    ":1: stages and microbatches make 17825792 forwards, more than 16777216 ops; microbatches go up to 1048575" },
   { "torch-compute", "0F0,0B0\n0F1,0B1", ":2:1: 0F1: stage 0 is in line 1 already; a stage has one rank" },
   { "torch-compute", "0F0,0B0\n2F0,2B0", ": stage 1 has no action, but stage 2 has" },
   { "torch-compute", "0F1048576", ":1:1: '0F1048576' has no microbatch number" },
