@@ -13,7 +13,7 @@ typedef struct {
 static inline void ps_least_init (PsLeast *least, guint n)
 {
   least->n_leaves = 1U << g_bit_storage (n - 1);
-  least->ns = g_new (gint64, 2 * (gsize)least->n_leaves);
+  least->ns = g_new0 (gint64, 2 * (gsize)least->n_leaves);
   for (guint i = 0; i < 2 * least->n_leaves; i++)
     least->ns[i] = G_MAXINT64;
 }
