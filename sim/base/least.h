@@ -9,7 +9,7 @@ typedef struct {
   gint64 *ns;     /* [2 n_leaves] of a node, the least below it; time k is node n_leaves + k; node 1 is the root */
 } PsLeast;
 
-/* All times are G_MAXINT64: none. Free ns with g_free. */
+/* All times are G_MAXINT64: none. */
 static inline void ps_least_init (PsLeast *least, guint n)
 {
   least->n_leaves = 1U << g_bit_storage (n - 1);
@@ -17,6 +17,12 @@ static inline void ps_least_init (PsLeast *least, guint n)
   for (guint i = 0; i < 2 * least->n_leaves; i++)
     least->ns[i] = G_MAXINT64;
 }
+
+static inline void ps_least_clear (PsLeast *least)
+{
+  g_free (least->ns);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsLeast, ps_least_clear)
 
 static inline void ps_least_set (PsLeast *least, guint k, gint64 ns)
 {

@@ -1260,10 +1260,9 @@ PS_DEFINE_ORDER (compare_releases, Job, release)
 static gint64 jackson (Job *jobs, guint n)
 {
   gint64 now = -NEVER, longest = 0;
-  PsLeast waiting; /* -tail of those that have arrived */
+  g_auto (PsLeast) waiting = { 0 }; /* -tail of those that have arrived */
 
   ps_least_init (&waiting, n);
-  g_autofree gint64 *owned = waiting.ns;
   qsort (jobs, n, sizeof *jobs, compare_releases);
   for (guint next = 0;;) {
     guint job = ps_least_find (&waiting);

@@ -236,7 +236,7 @@ static void draft_free (Draft *draft)
   g_free (draft->order);
   g_free (draft->waiting);
   g_free (draft->device);
-  g_free (draft->starts.ns);
+  ps_least_clear (&draft->starts);
   g_free (draft);
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Draft, draft_free)
