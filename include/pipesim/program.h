@@ -187,9 +187,9 @@ const char *ps_channel_name (PsChannel channel);
 gboolean ps_channel_parse (const char *where, const char *text, PsChannel *channel, GError **error);
 
 /* Runs the instruction streams without time under rendezvous semantics: a transfer happens when both devices have come
- * to it and it is the first in its channel on both ends. Checks also that every send has its receive and every wait
- * its receive. Errors: PS_ERROR_SCHEDULE; a deadlock is explained as the circle of instructions that wait for each
- * other. */
+ * to it and it is the first in its channel on both ends. Checks also that every send stands after its op and has its
+ * receive, and every wait its receive. Errors: PS_ERROR_SCHEDULE; a deadlock is explained as the circle of instructions
+ * that wait for each other. */
 gboolean ps_program_check (const PsProgram *program, PsChannel channel, GError **error);
 
 /* "SEND", "RECEIVE", "WAIT"; "" for compute. */

@@ -69,6 +69,14 @@ void ps_simulate (const PsProgram *program, const PsCosts *costs, PsSimulation *
 void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gint64 *duration_ns,
                         const gint64 *transfer_ns, PsSimulation *simulation);
 
+/* Simulates a schedule as PS_COMM_ASAP lowers it. Fails as ps_program_lower does. */
+PsSimulation *ps_simulate_schedule (const PsSchedule *schedule, const PsCosts *costs,
+                                    GError **error) G_GNUC_WARN_UNUSED_RESULT;
+
+/* The bytes of all peaks above their devices' limits [n_devices], and *most (NULL: not wanted) of any device; 0 where
+ * memory_limit is NULL. */
+gint64 ps_simulation_excess (const PsSimulation *simulation, const gint64 *memory_limit, gint64 *most);
+
 /* Duration of a step under these costs. Of a pair, the first op has 0 and the second that of the whole pair. */
 static inline gint64 ps_step_duration (const PsProgram *program, const PsCosts *costs, guint step)
 {

@@ -212,8 +212,8 @@ static gboolean stands (const PsProgram *program, guint place, PsInstructionType
   return program->instructions[place].type == type && program->instructions[place].message == message;
 }
 
-/* NULL: instruction i of a device has its counterparts where they belong. */
-static const char *find_problem (const PsProgram *program, guint i, guint device)
+/* NULL: instruction i of a device has its counterparts where they belong. n_done: ops of the device before it. */
+static const char *find_problem (const PsProgram *program, guint i, guint device, guint n_done)
 {
   const PsInstruction *instruction = &program->instructions[i];
   const PsMessage *message;
@@ -226,32 +226,35 @@ static const char *find_problem (const PsProgram *program, guint i, guint device
   places = &program->places[instruction->message - 1];
   received = stands (program, places->receive, PS_INSTRUCTION_RECEIVE, instruction->message);
   if (instruction->type == PS_INSTRUCTION_WAIT)
-    return received && places->receive < i && message->receiver == device ? NULL : "has no RECEIVE before it";
+    return received && places->receive < i && message->receiver == device ? NULL : "has no receive before it";
   if (i != (sends ? places->send : places->receive))
     return "is there twice";
   if (sends && !received)
-    return "has no RECEIVE";
+    return "has no receive on the other device";
   if (!stands (program, places->send, PS_INSTRUCTION_SEND, instruction->message))
-    return "has no SEND";
+    return "has no send on the other device";
   if (device != (sends ? message->sender : message->receiver)
       || instruction->peer != (sends ? message->receiver : message->sender))
     return "does not meet its other end";
-  return NULL;
+  return sends && program->schedule->first[device] + n_done <= program->op_of[message->producer]
+             ? "comes before the op that makes what it sends"
+             : NULL;
 }
 
-static gboolean check_counterparts (const PsProgram *program, GError **error)
+const char *ps_program_find_fault (const PsProgram *program, guint *device, guint *instruction)
 {
-  for (guint device = 0; device < program->schedule->placement->n_devices; device++)
-    for (guint i = program->first[device]; i < program->first[device + 1]; i++) {
-      const char *problem = find_problem (program, i, device);
-      g_autofree char *text = problem != NULL ? ps_instruction_format (&program->instructions[i]) : NULL;
+  for (*device = 0; *device < program->schedule->placement->n_devices; ++*device) {
+    guint first = program->first[*device], n_done = 0;
 
-      if (problem == NULL)
-        continue;
-      return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device,
-                        i - program->first[device], text, problem);
+    for (*instruction = 0; first + *instruction < program->first[*device + 1]; ++*instruction) {
+      const char *problem = find_problem (program, first + *instruction, *device, n_done);
+
+      if (problem != NULL)
+        return problem;
+      n_done += program->instructions[first + *instruction].type == PS_INSTRUCTION_COMPUTE;
     }
-  return TRUE;
+  }
+  return NULL;
 }
 
 typedef struct {
@@ -347,8 +350,14 @@ static gboolean check (const PsChannels *channels, GError **error)
 
 gboolean ps_program_check (const PsProgram *program, PsChannel channel, GError **error)
 {
-  if (!check_counterparts (program, error))
-    return FALSE;
+  guint device, i;
+  const char *fault = ps_program_find_fault (program, &device, &i);
+
+  if (fault != NULL) {
+    g_autofree char *text = ps_instruction_format (&program->instructions[program->first[device] + i]);
+
+    return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: instruction %u (%s): %s", device, i, text, fault);
+  }
   g_autoptr (PsChannels) channels = ps_channels_new (program, channel);
   return check (channels, error);
 }

@@ -26,6 +26,10 @@ void ps_program_arrange (PsProgram *program, const gint64 *start_ns, const gint6
  * before its next op when it comes to the receive. */
 PsProgram *ps_program_lower_noting (PsSchedule *schedule, guint n_reduce, guint8 *left, GError **error);
 
+/* What is wrong with a send, receive or wait: its counterparts, or its place; NULL: nothing. *instruction is its place
+ * on *device, from 0. */
+const char *ps_program_find_fault (const PsProgram *program, guint *device, guint *instruction);
+
 /* The order of one round of an endless run. */
 typedef struct {
   guint32 *sequence; /* [n_ops] indices into schedule->ops: devices' orders merged so that an op's inputs of its own

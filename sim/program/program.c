@@ -232,13 +232,14 @@ static guint32 *index_messages (const PsProgram *program)
   return index;
 }
 
-/* Rewrites the streams with the sends and receives of the schedule's posts. */
+/* Writes the streams with the sends and receives of the schedule's posts. The places of those that it lacks are 0. */
 static void program_follow (PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
   g_autofree guint32 *messages = index_messages (program);
   guint n = 0;
 
+  memset (program->places, 0, program->n_messages * sizeof *program->places);
   for (guint device = 0; device < schedule->placement->n_devices; device++) {
     Stream stream = { .program = program, .next = schedule->first[device], .fill = program->first[device] };
 
@@ -253,7 +254,6 @@ static void program_follow (PsProgram *program)
     }
     while (stream.next < schedule->first[device + 1])
       append_ops (&stream, device);
-    g_assert (stream.fill == program->first[device + 1]);
   }
   ps_program_note_places (program);
 }
@@ -577,6 +577,23 @@ static void allot (PsProgram *program, guint n_ops, guint n_messages, gboolean p
   program->pair = pairs ? memset (program->message_of + n_ops, PS_PAIR_NONE, n_ops) : NULL;
 }
 
+/* Counts the posts that the schedule has in place of those that it needs: a file may lack some. */
+static void count_posts (PsProgram *program)
+{
+  const PsSchedule *schedule = program->schedule;
+
+  memset (program->first, 0, (schedule->placement->n_devices + (gsize)1) * sizeof *program->first);
+  for (guint i = 0; i < program->n_steps; i++)
+    program->first[program->steps[i].device + 1] += program->message_of[i] != 0 ? 2 : 1;
+  for (guint i = 0; i < schedule->posts->len; i++) {
+    const PsPost *post = &g_array_index (schedule->posts, PsPost, i);
+
+    program->first[post->device + 1] += post->type < PS_POST_OTHER;
+  }
+  for (guint device = 0; device < schedule->placement->n_devices; device++)
+    program->first[device + 1] += program->first[device];
+}
+
 static void allot_streams (PsProgram *program)
 {
   guint n = program->first[program->schedule->placement->n_devices];
@@ -645,6 +662,8 @@ void ps_program_add_streams (PsProgram *program)
 {
   if (program->instructions != NULL)
     return;
+  if (program->schedule->posts != NULL)
+    count_posts (program);
   allot_streams (program);
   if (program->schedule->posts != NULL)
     program_follow (program);

@@ -30,6 +30,11 @@ static gboolean is_wait (guint type)
   return type == TORCH_WAIT_REDUCE_GRAD || type >= TORCH_WAIT_SEND_F;
 }
 
+static gboolean is_post (const PsTorchAction *action)
+{
+  return ps_torch_is_send (action->type) || ps_torch_is_receive (action->type);
+}
+
 static const char *const type_names[TORCH_N_TYPES]
     = { "F",      "I",      "W",      "B",      "UNSHARD",     "RESHARD",    "REDUCE_GRAD", "WAIT_REDUCE_GRAD",
         "SEND_F", "RECV_F", "SEND_B", "RECV_B", "WAIT_SEND_F", "WAIT_SEND_B" };
@@ -97,22 +102,6 @@ static PsTorchType type_of (PsOpKind kind)
     if (ps_torch_op_kind (type) == kind)
       return type;
   return TORCH_N_TYPES;
-}
-
-/* Whether the action needs a message from another rank. If so, gives the stage that sends it and the type of its
- * receive. */
-static gboolean find_input (const Lists *lists, const PsTorchAction *action, guint *from_stage, PsTorchType *receive)
-{
-  PsOp op = { .stage = action->stage }, producer;
-
-  if (action->type >= TORCH_N_COMPUTE)
-    return FALSE;
-  op.kind = (guint8)ps_torch_op_kind (action->type);
-  if (!ps_op_input (op, lists->n_stages, &producer))
-    return FALSE;
-  *from_stage = producer.stage;
-  *receive = producer.kind == PS_OP_F ? TORCH_RECV_F : TORCH_RECV_B;
-  return TRUE;
 }
 
 /* The stage that a SEND goes to or a RECV comes from; FALSE at the ends of the model. */
@@ -400,8 +389,27 @@ static gboolean assign_stages (const Reader *reader, Lists *lists, GError **erro
   return TRUE;
 }
 
+/* Checks that sends and receives go to another rank. */
+static gboolean check_peers (const char *where, const Lists *lists, GError **error)
+{
+  for (guint r = 0; r < lists->n_ranks; r++)
+    for (guint i = 0; i < lists->actions[r]->len; i++) {
+      const PsTorchAction *action = action_at (lists, r, i);
+      guint peer;
+
+      if (!is_post (action))
+        continue;
+      if (!find_peer (lists, action, &peer))
+        return refuse_action (where, r, action, error, "stage %u is an end of the model and has no such neighbour",
+                              action->stage);
+      if (lists->rank[peer] == r)
+        return refuse_action (where, r, action, error, "stage %u is on this rank too; nothing is sent", peer);
+    }
+  return TRUE;
+}
+
 /* Splits a CSV into lists and finds ranks, stages and microbatches. compute_only: refuses all but computing actions.
- * Every stage has one rank; ids are dense. */
+ * Every stage has one rank; ids are dense; messages go to another rank. */
 static Lists *parse_lists (const char *where, const char *text, gsize length, gboolean compute_only, GError **error)
 {
   g_autoptr (GPtrArray) rows = g_ptr_array_new_with_free_func ((GDestroyNotify)g_array_unref);
@@ -413,7 +421,7 @@ static Lists *parse_lists (const char *where, const char *text, gsize length, gb
   lists->waits = reader.waits;
   for (guint r = 0; r < rows->len; r++)
     replace_list (lists, r, g_array_ref (g_ptr_array_index (rows, r)));
-  return assign_stages (&reader, lists, error) ? g_steal_pointer (&lists) : NULL;
+  return assign_stages (&reader, lists, error) && check_peers (where, lists, error) ? g_steal_pointer (&lists) : NULL;
 }
 
 static char *to_csv (const Lists *lists)
@@ -545,7 +553,7 @@ static void add_action (PsScheduleBuilder *builder, const Lists *lists, const Ps
     ps_schedule_builder_add_op (builder, op);
     return;
   }
-  if (!ps_torch_is_send (action->type) && !ps_torch_is_receive (action->type)) {
+  if (!is_post (action)) {
     ps_schedule_builder_add_post (builder, PS_POST_OTHER + action->type, op);
     return;
   }
@@ -555,7 +563,7 @@ static void add_action (PsScheduleBuilder *builder, const Lists *lists, const Ps
   ps_schedule_builder_add_post (builder, ps_torch_is_send (action->type) ? PS_POST_SEND : PS_POST_RECEIVE, op);
 }
 
-/* Makes a schedule of lists that passed the checks. Actions that do not compute become its posts. */
+/* Makes a schedule of lists. Actions that do not compute become its posts. */
 static PsSchedule *to_schedule (const char *where, const Lists *lists)
 {
   g_autofree char *name = name_of (where);
@@ -570,241 +578,77 @@ static PsSchedule *to_schedule (const char *where, const Lists *lists)
   return ps_schedule_builder_end (builder);
 }
 
-/* What must hold for the actions of each rank: all computing actions there, once, in order, and every
- * message with both its ends. */
+/* What must hold for the actions of each rank. */
 
-typedef struct {
-  const char *where;
-  const Lists *lists;
-  guint8 *seen; /* [stage * n_microbatches + microbatch] bit per computing type */
-} Check;
-
-#define BIT(type) (1U << (type))
-#define BACKWARD (BIT (TORCH_I) | BIT (TORCH_B))
-
-static gsize cell_of (const Lists *lists, guint stage, guint microbatch)
+/* Refuses the n-th action of a rank, from 0, that computes or, with `posts`, sends or receives. */
+static gboolean refuse_nth (const char *where, const Lists *lists, guint rank, guint n, gboolean posts,
+                            const char *problem, GError **error)
 {
-  return (gsize)stage * lists->n_microbatches + microbatch;
+  guint i = 0;
+
+  while ((action_at (lists, rank, i)->type >= TORCH_N_COMPUTE && !(posts && is_post (action_at (lists, rank, i))))
+         || n-- > 0)
+    i++;
+  return refuse_action (where, rank, action_at (lists, rank, i), error, "%s", problem);
 }
 
-static const char *order_problem (const PsTorchAction *action, guint seen)
+/* Makes a schedule of lists, and checks its computations. */
+static PsSchedule *to_valid_schedule (const char *where, const Lists *lists, GError **error)
 {
-  if (seen & BIT (action->type))
-    return "is there twice";
-  switch (action->type) {
-  case TORCH_F:
-    return NULL;
-  case TORCH_W:
-    if (seen & BIT (TORCH_B))
-      return "its weights are done by the full backward B already";
-    return seen & BIT (TORCH_I) ? NULL : "comes before its I";
-  default:
-    if (seen & BACKWARD)
-      return "its backward is there already";
-    return seen & BIT (TORCH_F) ? NULL : "comes before its F";
+  g_autoptr (PsSchedule) schedule = to_schedule (where, lists);
+  guint rank, n;
+
+  schedule->forward_only = FALSE; /* a file of F alone lacks its backwards */
+  g_autofree char *fault = ps_schedule_find_fault (schedule, &rank, &n);
+  if (fault == NULL)
+    return g_steal_pointer (&schedule);
+  if (n < G_MAXUINT)
+    refuse_nth (where, lists, rank, n, FALSE, fault, error);
+  else
+    ps_refuse (error, PS_ERROR_INPUT, "%s:%u: %s; microbatches go up to %u", where, rank + 1, fault,
+               lists->n_microbatches - 1);
+  return NULL;
+}
+
+/* Checks that each send of a rank has its wait after it. under_way: [2 * n_stages * n_microbatches], all FALSE. */
+static gboolean check_send_waits (const char *where, const Lists *lists, guint r, guint8 *under_way, GError **error)
+{
+  for (guint i = 0; i < lists->actions[r]->len; i++) {
+    const PsTorchAction *action = action_at (lists, r, i);
+
+    if (action->type >= TORCH_WAIT_SEND_F && !under_way[message_of (lists, action)])
+      return refuse_action (where, r, action, error, "waits for a send that is not under way");
+    if (action->type >= TORCH_WAIT_SEND_F || ps_torch_is_send (action->type))
+      under_way[message_of (lists, action)] = ps_torch_is_send (action->type);
   }
-}
+  for (guint i = 0; i < lists->actions[r]->len; i++) {
+    const PsTorchAction *action = action_at (lists, r, i);
 
-static gboolean check_orders (const Check *check, GError **error)
-{
-  const Lists *lists = check->lists;
-
-  for (guint r = 0; r < lists->n_ranks; r++)
-    for (guint i = 0; i < lists->actions[r]->len; i++) {
-      const PsTorchAction *action = action_at (lists, r, i);
-      guint8 *seen;
-
-      if (action->type >= TORCH_N_COMPUTE)
-        continue;
-      seen = &check->seen[cell_of (lists, action->stage, action->microbatch)];
-      const char *problem = order_problem (action, *seen);
-      if (problem != NULL)
-        return refuse_action (check->where, r, action, error, "%s", problem);
-      *seen |= (guint8)BIT (action->type);
-    }
+    if (ps_torch_is_send (action->type) && under_way[message_of (lists, action)])
+      return refuse_action (where, r, action, error, "has no WAIT_SEND after it, which PyTorch 2.15 wants");
+  }
   return TRUE;
 }
 
-static gboolean check_complete (const Check *check, GError **error)
-{
-  const Lists *lists = check->lists;
-
-  for (guint stage = 0; stage < lists->n_stages; stage++)
-    for (guint m = 0; m < lists->n_microbatches; m++) {
-      guint seen = check->seen[cell_of (lists, stage, m)];
-      const char *missing = !(seen & BIT (TORCH_F))                                         ? "F"
-                            : !(seen & BACKWARD)                                            ? "B (or I and W)"
-                            : (seen & BACKWARD) == BIT (TORCH_I) && !(seen & BIT (TORCH_W)) ? "W"
-                                                                                            : NULL;
-
-      if (missing == NULL)
-        continue;
-      return ps_refuse (error, PS_ERROR_INPUT,
-                        "%s:%u: has no %s of microbatch %u on stage %u; microbatches go up to %u", check->where,
-                        lists->rank[stage] + 1U, missing, m, stage, lists->n_microbatches - 1);
-    }
-  return TRUE;
-}
-
-/* Every microbatch has at least two actions on every stage, so a file with fewer is incomplete, whatever its ids:
- * tables never grow beyond the text. */
-static gboolean check_count (const Check *check, GError **error)
-{
-  const Lists *lists = check->lists;
-  gsize n = 0, wanted = cell_of (lists, lists->n_stages, 0);
-
-  for (guint r = 0; r < lists->n_ranks; r++)
-    n += lists->actions[r]->len;
-  if (wanted <= n)
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT,
-                    "%s: has %" G_GSIZE_FORMAT " actions, but %u stages and microbatches up to %u want %" G_GSIZE_FORMAT
-                    " forwards",
-                    check->where, n, lists->n_stages, lists->n_microbatches - 1, wanted);
-}
-
-/* Checks the computing actions of each rank: complete, without duplicates, in order. */
-static gboolean check_compute (const char *where, const Lists *lists, GError **error)
-{
-  Check check = { .where = where, .lists = lists };
-
-  if (!check_count (&check, error))
-    return FALSE;
-  g_autofree guint8 *seen = g_malloc0 (cell_of (lists, lists->n_stages, 0));
-  check.seen = seen;
-  return check_orders (&check, error) && check_complete (&check, error);
-}
-
-/* Messages: what has been seen of each. */
-enum {
-  MADE = 1,
-  SENT = 2,
-  RECEIVED = 4,
-  USED = 8,
-  WAITED = 16,
-};
-
-static guint8 *message_at (const Check *check, const PsTorchAction *action, PsTorchType as)
-{
-  PsTorchAction message = *action;
-
-  message.type = (guint8)as;
-  return &check->seen[message_of (check->lists, &message)];
-}
-
-static gboolean check_transfer (const Check *check, guint r, const PsTorchAction *action, GError **error)
-{
-  gboolean send = ps_torch_is_send (action->type);
-  guint8 *message, bit = send ? SENT : RECEIVED;
-  guint peer;
-
-  if (!find_peer (check->lists, action, &peer))
-    return refuse_action (check->where, r, action, error, "stage %u is an end of the model and has no such neighbour",
-                          action->stage);
-  if (check->lists->rank[peer] == r)
-    return refuse_action (check->where, r, action, error, "stage %u is on this rank too; nothing is sent", peer);
-  message = message_at (check, action, action->type);
-  if (*message & bit)
-    return refuse_action (check->where, r, action, error, "is there twice");
-  if (send && !(*message & MADE))
-    return refuse_action (check->where, r, action, error, "comes before the action that makes what it sends");
-  if (!send && *message & USED)
-    return refuse_action (check->where, r, action, error, "comes after the action that needs it");
-  *message |= bit;
-  return TRUE;
-}
-
-static gboolean check_wait (const Check *check, guint r, const PsTorchAction *action, GError **error)
-{
-  guint8 *message = message_at (check, action, action->type);
-
-  if (!(*message & SENT) || *message & WAITED)
-    return refuse_action (check->where, r, action, error, "waits for a send that is not under way");
-  *message |= WAITED;
-  return TRUE;
-}
-
-/* Also: one reduction at a time, each with its wait. */
-static gboolean check_reductions (const Check *check, guint r, GError **error)
+/* Checks that one reduction is under way at a time, each with its wait. */
+static gboolean check_reductions (const char *where, const Lists *lists, guint r, GError **error)
 {
   const PsTorchAction *open = NULL;
 
-  for (guint i = 0; i < check->lists->actions[r]->len; i++) {
-    const PsTorchAction *action = action_at (check->lists, r, i);
+  for (guint i = 0; i < lists->actions[r]->len; i++) {
+    const PsTorchAction *action = action_at (lists, r, i);
 
     if (action->type == TORCH_REDUCE_GRAD && open != NULL)
-      return refuse_action (check->where, r, action, error, "comes before the wait for the reduction of stage %u",
+      return refuse_action (where, r, action, error, "comes before the wait for the reduction of stage %u",
                             open->stage);
     if (action->type == TORCH_WAIT_REDUCE_GRAD && (open == NULL || open->stage != action->stage))
-      return refuse_action (check->where, r, action, error, "waits for a reduction that is not under way");
+      return refuse_action (where, r, action, error, "waits for a reduction that is not under way");
     if (action->type == TORCH_REDUCE_GRAD || action->type == TORCH_WAIT_REDUCE_GRAD)
       open = action->type == TORCH_REDUCE_GRAD ? action : NULL;
   }
   return open == NULL
-         || refuse_action (check->where, r, open, error, "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants",
+         || refuse_action (where, r, open, error, "has no %uWAIT_REDUCE_GRAD after it, which PyTorch 2.15 wants",
                            open->stage);
-}
-
-static void note_compute (const Check *check, guint r, const PsTorchAction *action)
-{
-  const Lists *lists = check->lists;
-  PsTorchType receive;
-  guint from, to;
-  PsTorchAction send = *action;
-
-  if (find_input (lists, action, &from, &receive) && lists->rank[from] != r)
-    *message_at (check, action, receive) |= USED;
-  if (action->type == TORCH_W)
-    return;
-  send.type = action->type == TORCH_F ? TORCH_SEND_F : TORCH_SEND_B;
-  if (find_peer (lists, &send, &to) && lists->rank[to] != r)
-    *message_at (check, action, send.type) |= MADE;
-}
-
-static gboolean walk_messages (const Check *check, GError **error)
-{
-  for (guint r = 0; r < check->lists->n_ranks; r++)
-    for (guint i = 0; i < check->lists->actions[r]->len; i++) {
-      const PsTorchAction *action = action_at (check->lists, r, i);
-      gboolean right = TRUE;
-
-      if (action->type < TORCH_N_COMPUTE)
-        note_compute (check, r, action);
-      else if (ps_torch_is_send (action->type) || ps_torch_is_receive (action->type))
-        right = check_transfer (check, r, action, error);
-      else if (action->type >= TORCH_WAIT_SEND_F)
-        right = check_wait (check, r, action, error);
-      if (!right)
-        return FALSE;
-    }
-  return TRUE;
-}
-
-/* Once all actions are noted: messages that were not sent, received or waited for. */
-static gboolean find_missing (const Check *check, guint r, const PsTorchAction *action, GError **error)
-{
-  const Lists *lists = check->lists;
-  gboolean send = ps_torch_is_send (action->type);
-  PsTorchType receive;
-  guint from;
-
-  if (action->type < TORCH_N_COMPUTE) {
-    if (find_input (lists, action, &from, &receive) && lists->rank[from] != r
-        && !(*message_at (check, action, receive) & RECEIVED))
-      return refuse_action (check->where, r, action, error, "has no RECV of what stage %u makes", from);
-  } else if ((send || ps_torch_is_receive (action->type))
-             && (~*message_at (check, action, action->type) & (SENT | RECEIVED)) != 0)
-    return refuse_action (check->where, r, action, error, "has no %s on the other rank", send ? "RECV" : "SEND");
-  else if (send && lists->waits && !(*message_at (check, action, action->type) & WAITED))
-    return refuse_action (check->where, r, action, error, "has no WAIT_SEND after it, which PyTorch 2.15 wants");
-  return TRUE;
-}
-
-static const char *ordinal_end (guint n)
-{
-  guint tens = n / 10 % 10, ones = n % 10;
-
-  return tens == 1 || ones == 0 || ones > 3 ? "th" : ones == 1 ? "st" : ones == 2 ? "nd" : "rd";
 }
 
 /* The rank at the other end of a SEND or RECV. */
@@ -816,79 +660,58 @@ static guint peer_rank (const Lists *lists, const PsTorchAction *action)
   return lists->rank[stage];
 }
 
-/* Names the n-th send of one rank to another and its n-th receive from there. */
-static gboolean refuse_mispaired (const Check *check, guint to, const PsTorchAction *receive, guint n,
-                                  const guint32 *ordinal, GError **error)
+/* Checks that a rank receives in the order in which the other one sends: the n-th send of one rank to another meets the
+ * n-th receive from there, since messages carry no tag. next: scratch [n_ranks]. */
+static gboolean check_pairing (const char *where, const Lists *lists, guint r, guint *next, GError **error)
 {
-  const Lists *lists = check->lists;
-  guint from = peer_rank (lists, receive);
-  g_autoptr (GString) sent = g_string_new (NULL), received = g_string_new (NULL);
+  memset (next, 0, lists->n_ranks * sizeof *next);
+  for (guint i = 0; i < lists->actions[r]->len; i++) {
+    const PsTorchAction *action = action_at (lists, r, i), *send;
+    guint from;
 
-  for (guint i = 0; i < lists->actions[from]->len; i++) {
-    const PsTorchAction *send = action_at (lists, from, i);
-
-    if (ps_torch_is_send (send->type) && peer_rank (lists, send) == to && ordinal[message_of (lists, send)] == n)
-      append_name (sent, send);
-  }
-  append_name (received, receive);
-  return refuse_action (
-      check->where, to, receive, error,
-      "rank %u's %u%s send to rank %u is %s, rank %u's %u%s receive from rank %u is %s: PyTorch would "
-      "hand one to the other",
-      from, n, ordinal_end (n), to, sent->str, to, n, ordinal_end (n), from, received->str);
-}
-
-/* Numbers the sends of each rank to each other, from 1, by their messages; then holds the receives against it. */
-static gboolean check_ordinals (const Check *check, gboolean sends, guint32 *ordinal, GError **error)
-{
-  const Lists *lists = check->lists;
-  g_autofree guint32 *n = g_new (guint32, lists->n_ranks);
-
-  for (guint r = 0; r < lists->n_ranks; r++) {
-    memset (n, 0, lists->n_ranks * sizeof *n);
-    for (guint i = 0; i < lists->actions[r]->len; i++) {
-      const PsTorchAction *action = action_at (lists, r, i);
-      guint32 *of_message, of_peer;
-
-      if (sends ? !ps_torch_is_send (action->type) : !ps_torch_is_receive (action->type))
-        continue;
-      of_message = &ordinal[message_of (lists, action)];
-      of_peer = ++n[peer_rank (lists, action)];
-      if (sends)
-        *of_message = of_peer;
-      else if (*of_message != of_peer)
-        return refuse_mispaired (check, r, action, of_peer, ordinal, error);
-    }
+    if (!ps_torch_is_receive (action->type))
+      continue;
+    from = peer_rank (lists, action);
+    do
+      send = action_at (lists, from, next[from]++);
+    while (!ps_torch_is_send (send->type) || peer_rank (lists, send) != r);
+    if (message_of (lists, send) == message_of (lists, action))
+      continue;
+    g_autoptr (GString) sent = g_string_new (NULL);
+    append_name (sent, send);
+    return refuse_action (where, r, action, error, "PyTorch would hand it %s, which rank %u sends in its turn",
+                          sent->str, from);
   }
   return TRUE;
 }
 
-/* Messages carry no tag: of what one rank sends to another the n-th send meets the n-th receive. */
-static gboolean check_pairing (const Check *check, GError **error)
+/* The number of the action of an instruction among those of its device that compute, send or receive. A wait has that
+ * of the computation that waits. */
+static guint action_number (const PsProgram *program, guint device, guint instruction)
 {
-  g_autofree guint32 *ordinal = g_new (guint32, 2 * cell_of (check->lists, check->lists->n_stages, 0));
+  guint n = 0;
 
-  return check_ordinals (check, TRUE, ordinal, error) && check_ordinals (check, FALSE, ordinal, error);
+  for (guint i = program->first[device]; i < program->first[device] + instruction; i++)
+    n += program->instructions[i].type != PS_INSTRUCTION_WAIT;
+  return n;
 }
 
-/* Checks messages. Every message has one send after its producer and one receive before its consumer; none stays on a
- * rank. PyTorch's messages carry no tag, so a rank receives in the order in which the other one sends. Lists with waits
- * have one after every send and every REDUCE_GRAD, with one reduction under way at a time. */
-static gboolean check_messages (const char *where, const Lists *lists, GError **error)
+/* Checks messages: those of the program, whose order PyTorch's runtime keeps, and the waits of 2.15. */
+static gboolean check_messages (const char *where, const Lists *lists, const PsProgram *program, GError **error)
 {
-  g_autofree guint8 *seen = g_malloc0 (2 * cell_of (lists, lists->n_stages, 0));
-  Check check = { .where = where, .lists = lists, .seen = seen };
+  g_autofree guint8 *under_way = g_malloc0 (2 * (gsize)lists->n_stages * lists->n_microbatches);
+  g_autofree guint *next = g_new (guint, lists->n_ranks);
+  guint rank, instruction;
+  const char *fault = ps_program_find_fault (program, &rank, &instruction);
 
-  if (!walk_messages (&check, error))
-    return FALSE;
-  for (guint r = 0; r < lists->n_ranks; r++) {
-    for (guint i = 0; i < lists->actions[r]->len; i++)
-      if (!find_missing (&check, r, action_at (lists, r, i), error))
-        return FALSE;
-    if (lists->waits && !check_reductions (&check, r, error))
+  if (fault != NULL)
+    return refuse_nth (where, lists, rank, action_number (program, rank, instruction), TRUE, fault, error);
+  for (guint r = 0; r < lists->n_ranks; r++)
+    if ((lists->waits
+         && (!check_send_waits (where, lists, r, under_way, error) || !check_reductions (where, lists, r, error)))
+        || !check_pairing (where, lists, r, next, error))
       return FALSE;
-  }
-  return check_pairing (&check, error);
+  return TRUE;
 }
 
 /* The waits for sends and reductions that PyTorch 2.15 needs and 2.14 does not have. */
@@ -1113,7 +936,7 @@ static PsSchedule *read_compute (const char *where, const char *text, gsize leng
 {
   g_autoptr (Lists) lists = parse_lists (where, text, length, TRUE, error);
 
-  return lists != NULL && check_compute (where, lists, error) ? to_schedule (where, lists) : NULL;
+  return lists != NULL ? to_valid_schedule (where, lists, error) : NULL;
 }
 
 static char *write_compute (const PsSchedule *schedule, GError **error)
@@ -1149,28 +972,24 @@ static gboolean recognise_comms (const char *text, gsize length)
   return recognise_2_14 (text, length) && g_strstr_len (text, (gssize)length, "WAIT_") != NULL;
 }
 
-/* Whether the lists can run with any channels; lint says which channels they need. */
-static gboolean can_run (const char *where, const Lists *lists, GError **error)
-{
-  PsSchedule *schedule = to_schedule (where, lists);
-  g_autoptr (GError) cause = NULL;
-
-  g_free (schedule->name);
-  schedule->name = g_strdup (where);
-  g_autoptr (PsProgram) program = ps_program_lower (schedule, PS_COMM_ASAP, &cause);
-  if (program != NULL && ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
-    return TRUE;
-  return ps_refuse (error, PS_ERROR_INPUT, "%s", cause->message);
-}
-
+/* Checks also that the lists can run with any channels; lint says which channels they need. */
 static PsSchedule *read_comms (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (Lists) lists = parse_lists (where, text, length, FALSE, error);
+  g_autoptr (PsSchedule) schedule = lists != NULL ? to_valid_schedule (where, lists, error) : NULL;
+  g_autoptr (GError) cause = NULL;
 
-  if (lists != NULL && check_compute (where, lists, error) && check_messages (where, lists, error)
-      && can_run (where, lists, error))
-    return to_schedule (where, lists);
-  return NULL;
+  if (schedule == NULL)
+    return NULL;
+  PsSchedule *copy = ps_schedule_copy (schedule);
+  g_free (copy->name);
+  copy->name = g_strdup (where);
+  g_autoptr (PsProgram) program = ps_program_lower (copy, PS_COMM_ASAP, &cause);
+  if (program != NULL && !check_messages (where, lists, program, error))
+    return NULL;
+  if (program != NULL && ps_program_check (program, PS_CHANNEL_LATENCY, &cause))
+    return g_steal_pointer (&schedule);
+  return ps_refuse_null (error, PS_ERROR_INPUT, "%s", cause->message);
 }
 
 /* Writes the schedule's own sends and receives, or those of PyTorch's lowering if it has none. */
@@ -1390,11 +1209,9 @@ static void lint_deadlocks (const PsProgram *program, GPtrArray *findings)
   }
 }
 
-static void lint_lists (const Lists *lists, GPtrArray *findings)
+/* program: NULL because of the circle. */
+static void lint_lists (const Lists *lists, const PsProgram *program, const GError *circle, GPtrArray *findings)
 {
-  g_autoptr (GError) circle = NULL;
-  g_autoptr (PsProgram) program = ps_program_lower (to_schedule ("", lists), PS_COMM_ASAP, &circle);
-
   lint_reduce (lists, findings);
   lint_weights (lists, findings);
   if (program == NULL) {
@@ -1409,9 +1226,12 @@ static void lint_lists (const Lists *lists, GPtrArray *findings)
 static void lint_text (const char *text, GPtrArray *findings)
 {
   g_autoptr (Lists) lists = parse_lists ("", text, strlen (text), FALSE, NULL);
+  g_autoptr (GError) circle = NULL;
 
-  if (lists != NULL)
-    lint_lists (lists, findings);
+  if (lists == NULL)
+    return;
+  g_autoptr (PsProgram) program = ps_program_lower (to_schedule ("", lists), PS_COMM_ASAP, &circle);
+  lint_lists (lists, program, circle, findings);
 }
 
 GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms)
@@ -1433,15 +1253,19 @@ GPtrArray *ps_torch_lint (const PsSchedule *schedule, const char *comms)
 GPtrArray *ps_torch_lint_comms (const char *where, const char *text, gsize length, GError **error)
 {
   g_autoptr (Lists) lists = parse_lists (where, text, length, FALSE, error);
+  g_autoptr (PsSchedule) schedule = lists != NULL ? to_valid_schedule (where, lists, error) : NULL;
+  g_autoptr (GError) circle = NULL;
 
-  if (lists == NULL || !check_compute (where, lists, error) || !check_messages (where, lists, error))
+  if (schedule == NULL)
+    return NULL;
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, &circle);
+  if (program != NULL && !check_messages (where, lists, program, error))
     return NULL;
   GPtrArray *findings = ps_findings_new ();
-  g_autoptr (PsSchedule) schedule = to_schedule (where, lists);
   if (!lists->waits)
     warn (findings, "schedule convert --to torch-comms writes it for 2.15",
           "no waits for sends and reductions: PyTorch 2.15 refuses the file, 2.14 takes it");
   lint_placement (schedule->placement, findings);
-  lint_lists (lists, findings);
+  lint_lists (lists, program, circle, findings);
   return findings;
 }

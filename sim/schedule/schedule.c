@@ -358,15 +358,16 @@ static const char *order_problem (const Check *check, PsOp op)
   const guint8 *cell = &check->seen[ps_schedule_cell (check->schedule, op)], seen = *cell;
   gboolean last_slice = op.slice + 1U == check->schedule->n_slices;
 
-  if (seen & BIT (op.kind) || (op.kind == PS_OP_BW && seen & BIT (PS_OP_B))
-      || (op.kind == PS_OP_B && seen & BIT (PS_OP_BW)))
+  if (seen & BIT (op.kind))
     return "is there twice";
+  if (ps_op_is_backward (op) && seen & BACKWARD)
+    return "its backward is there already";
   if (op.kind == PS_OP_F)
     return op.slice > 0 && !(cell[-1] & BIT (PS_OP_F)) ? "comes before the previous slice" : NULL;
   if (op.kind == PS_OP_W)
     return seen & BIT (PS_OP_B)    ? NULL
-           : seen & BIT (PS_OP_BW) ? "its weights are done by BW already"
-                                   : "comes before its B";
+           : seen & BIT (PS_OP_BW) ? "its weights are done by its full backward already"
+                                   : "comes before its backward";
   if (!(seen & BIT (PS_OP_F)))
     return "comes before its F";
   if (op.kind == PS_OP_R)
@@ -406,22 +407,6 @@ static const char *op_problem (const Check *check, guint device, guint index, gu
   return problem != NULL ? problem : pair_problem (schedule, index, end);
 }
 
-static gboolean check_orders (const Check *check, GError **error)
-{
-  const PsSchedule *schedule = check->schedule;
-  char name[48];
-
-  for (guint device = 0; device < schedule->placement->n_devices; device++)
-    for (guint i = schedule->first[device]; i < schedule->first[device + 1]; i++) {
-      const char *problem = op_problem (check, device, i, schedule->first[device + 1]);
-
-      if (problem != NULL)
-        return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device, i - schedule->first[device],
-                          ps_op_format (schedule->ops[i], name), problem);
-    }
-  return TRUE;
-}
-
 static const char *missing_kind (guint seen, gboolean forward_only)
 {
   if (!(seen & BIT (PS_OP_F)))
@@ -429,11 +414,12 @@ static const char *missing_kind (guint seen, gboolean forward_only)
   if (forward_only)
     return NULL;
   if (!(seen & BACKWARD))
-    return "B or BW";
+    return "backward";
   return seen & BIT (PS_OP_B) && !(seen & BIT (PS_OP_W)) ? "W" : NULL;
 }
 
-static gboolean check_complete (const Check *check, GError **error)
+/* The first op that is missing, and the device that lacks it. Free with g_free. */
+static char *find_missing (const Check *check, guint *device)
 {
   const PsSchedule *schedule = check->schedule;
   const guint8 *seen = check->seen;
@@ -443,20 +429,42 @@ static gboolean check_complete (const Check *check, GError **error)
       for (guint slice = 0; slice < schedule->n_slices; slice++) {
         const char *missing = missing_kind (*seen++, schedule->forward_only);
 
-        if (missing != NULL && slice < ps_schedule_slices (schedule, microbatch))
-          return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: has no %s of microbatch %u on stage %u",
-                            ps_schedule_device (schedule, stage, microbatch), missing, microbatch, stage);
+        if (missing == NULL || slice >= ps_schedule_slices (schedule, microbatch))
+          continue;
+        *device = ps_schedule_device (schedule, stage, microbatch);
+        return g_strdup_printf ("has no %s of microbatch %u on stage %u", missing, microbatch, stage);
       }
-  return TRUE;
+  return NULL;
+}
+
+char *ps_schedule_find_fault (const PsSchedule *schedule, guint *device, guint *op)
+{
+  gsize cells = ps_schedule_n_cells (schedule);
+
+  *device = 0;
+  *op = G_MAXUINT;
+  if (cells > PS_MAX_OPS)
+    return g_strdup_printf ("stages and microbatches make %" G_GSIZE_FORMAT " forwards, more than %u ops", cells,
+                            (guint)PS_MAX_OPS);
+  g_autofree guint8 *seen = g_malloc0 (cells);
+  Check check = { schedule, seen };
+  for (; *device < schedule->placement->n_devices; ++*device)
+    for (guint i = schedule->first[*device]; i < schedule->first[*device + 1]; i++) {
+      const char *problem = op_problem (&check, *device, i, schedule->first[*device + 1]);
+
+      *op = i - schedule->first[*device];
+      if (problem != NULL)
+        return g_strdup (problem);
+    }
+  *op = G_MAXUINT;
+  return find_missing (&check, device);
 }
 
 gboolean ps_schedule_validate (const PsSchedule *schedule, GError **error)
 {
-  gsize cells = ps_schedule_n_cells (schedule);
+  guint device, op;
+  char name[48];
 
-  if (cells > PS_MAX_OPS)
-    return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: %" G_GSIZE_FORMAT " forwards are more than %u ops", schedule->name,
-                      cells, (guint)PS_MAX_OPS);
   if (schedule->n_microbatches % ps_schedule_update_every (schedule) != 0)
     return ps_refuse (error, PS_ERROR_SCHEDULE, "%s: an optimizer step every %u microbatches: does not divide %u",
                       schedule->name, schedule->update_every, schedule->n_microbatches);
@@ -464,9 +472,13 @@ gboolean ps_schedule_validate (const PsSchedule *schedule, GError **error)
     return ps_refuse (error, PS_ERROR_SCHEDULE,
                       "%s: microbatches have different numbers of slices; that is for schedules of F alone",
                       schedule->name);
-  g_autofree guint8 *seen = g_malloc0 (cells);
-  Check check = { schedule, seen };
-  return check_orders (&check, error) && check_complete (&check, error);
+  g_autofree char *fault = ps_schedule_find_fault (schedule, &device, &op);
+  if (fault != NULL && op == G_MAXUINT)
+    return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: %s", device, fault);
+  if (fault != NULL)
+    return ps_refuse (error, PS_ERROR_SCHEDULE, "device %u: op %u (%s): %s", device, op,
+                      ps_op_format (schedule->ops[schedule->first[device] + op], name), fault);
+  return TRUE;
 }
 
 /* The file. */

@@ -1,6 +1,8 @@
 /* list-scheduling.c - list scheduling under a policy, which may follow a plan. */
 #include "methods.h"
 
+#include "base/least.h"
+
 #include <math.h>
 
 typedef struct {
@@ -23,8 +25,6 @@ static inline guint next_planned (const Progress *progress, guint device)
   return next < end ? progress->plan->list[next] : NO_OP;
 }
 
-/* Keeps the memory that a plan takes up to date while ops run before their places. */
-
 /* Towards the end an F or B runs before its place if that delays the op that is next in the plan by less than
  * (EAGER_PART - 1) / EAGER_PART of its own duration; else if it does not delay it. */
 #define EAGER_PART 8
@@ -39,9 +39,7 @@ static gint64 bytes_after (const PsProblem *problem, guint chain)
 
 static gint64 most_bytes (const PsProblem *problem, guint chain)
 {
-  gint64 bytes = problem->take[chain];
-
-  return chain % N_KINDS == PS_OP_B ? MAX (bytes, bytes - problem->give[chain] + problem->take[chain + 1]) : bytes;
+  return chain % N_KINDS == PS_OP_B ? ps_problem_apart_peak (problem, chain / N_KINDS) : problem->take[chain];
 }
 
 /* Reads the places of a device's ops and the memory that they take. */
@@ -193,9 +191,7 @@ typedef struct {
   Progress *progress; /* NULL: no plan */
   guint group;
   gint64 *end;    /* [n_ops] -1: not placed */
-  guint n_leaves; /* power of two, n_devices at least, and 2 */
-  guint *first;   /* [2 * n_leaves] tree of the devices, the last one in all leaves that are left: each node has the one
-                     of its two that starts first */
+  PsLeast starts; /* of choices */
 } Greedy;
 
 static double rule_value (const PsPolicyRule *rule, double x, double y)
@@ -252,10 +248,8 @@ static void greedy_init (Greedy *greedy, PsOrder *order, const PsPolicy *policy)
   greedy->penalty = PS_OWN_NEW (owned, gint64, (gsize)problem->n_stages * N_KINDS);
   greedy->pair_penalty = PS_OWN_NEW (owned, gint64, problem->n_stages);
   greedy->end = PS_OWN_NEW (owned, gint64, problem->n_ops);
-  greedy->n_leaves = 1U << g_bit_storage (p - 1);
-  greedy->first = PS_OWN_NEW (owned, guint, 2 * (gsize)greedy->n_leaves);
-  for (guint i = 0; i < 2 * greedy->n_leaves; i++)
-    greedy->first[i] = i < greedy->n_leaves ? p - 1 : MIN (i - greedy->n_leaves, p - 1);
+  ps_least_init (&greedy->starts, p);
+  ps_own (owned, greedy->starts.ns);
   for (guint i = 0; i < problem->n_ops; i++)
     greedy->end[i] = -1;
   for (guint d = 0; d < p; d++) {
@@ -471,11 +465,7 @@ static void choose (Greedy *greedy, guint device)
   }
   for (guint i = 0; greedy->policy->pairs && i < n * n; i++)
     choose_pair (greedy, device, i / n, i % n, &best);
-  for (guint node = (greedy->n_leaves + device) / 2; node > 0; node /= 2) {
-    guint a = greedy->first[2 * node], b = greedy->first[2 * node + 1];
-
-    greedy->first[node] = greedy->state[b].start < greedy->state[a].start ? b : a;
-  }
+  ps_least_set (&greedy->starts, device, greedy->state[device].start);
 }
 
 static void note_alive (Greedy *greedy, guint device, guint chain)
@@ -553,8 +543,8 @@ gboolean ps_list_schedule (PsOrder *order, const PsPolicy *policy)
   greedy_init (&greedy, order, policy);
   for (guint d = 0; d < problem->n_devices; d++)
     choose (&greedy, d);
-  while (greedy.state[greedy.first[1]].choice != NO_OP)
-    place (&greedy, greedy.first[1]);
+  for (guint d = ps_least_find (&greedy.starts); d != G_MAXUINT; d = ps_least_find (&greedy.starts))
+    place (&greedy, d);
   return is_complete (&greedy);
 }
 

@@ -688,12 +688,7 @@ static PsPartitionRun simulate (const PsPartitionSetting *setting, const PsProgr
   simulation->times_only = setting->memory_limit == NULL;
   ps_simulate (program, costs, simulation);
   run.iteration_ns = ps_iteration (program, costs, simulation, setting->sync, PS_REDUCE_OVERLAPPED).period_ns;
-  for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++) {
-    gint64 excess = MAX (simulation->device[d].peak_bytes - setting->memory_limit[d], 0);
-
-    run.excess_bytes += excess;
-    run.most_excess_bytes = MAX (run.most_excess_bytes, excess);
-  }
+  run.excess_bytes = ps_simulation_excess (simulation, setting->memory_limit, &run.most_excess_bytes);
   return run;
 }
 

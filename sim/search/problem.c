@@ -16,9 +16,24 @@ static void place_stages (PsProblem *problem, const PsPlacement *placement)
   problem->first[problem->n_devices] = fill * N_KINDS * problem->m;
 }
 
+/* The transfer (costs.h) of an F's or B's input from another device; 0: the input comes from its own device, or none is
+ * needed. */
+static guint input_transfer (const PsProblem *problem, const PsCosts *costs, guint stage, guint kind)
+{
+  guint of_copy = stage % problem->n_copy_stages;
+
+  if (kind == PS_OP_F)
+    return is_first_stage (problem, stage) || problem->device[stage - 1] == problem->device[stage]
+               ? 0
+               : ps_transfer_forward (costs, of_copy - 1);
+  return is_last_stage (problem, stage) || problem->device[stage + 1] == problem->device[stage]
+             ? 0
+             : ps_transfer_backward (costs, of_copy + 1);
+}
+
 static void set_stage (PsProblem *problem, const PsCosts *costs, guint stage)
 {
-  guint device = problem->device[stage], of_copy = stage % problem->n_copy_stages;
+  guint of_copy = stage % problem->n_copy_stages;
   const PsOpCost *joined = ps_costs_op (costs, PS_OP_BW, of_copy);
 
   problem->bw_duration[stage] = joined->duration_ns;
@@ -31,11 +46,9 @@ static void set_stage (PsProblem *problem, const PsCosts *costs, guint stage)
     problem->duration[chain] = cost->duration_ns;
     problem->take[chain] = cost->take_bytes;
     problem->give[chain] = cost->give_bytes;
+    if (kind != PS_OP_W)
+      problem->lag[chain] = costs->transfer_ns[input_transfer (problem, costs, stage, kind)];
   }
-  if (!is_first_stage (problem, stage) && problem->device[stage - 1] != device)
-    problem->lag[stage * N_KINDS + PS_OP_F] = costs->transfer_ns[ps_transfer_forward (costs, of_copy - 1)];
-  if (!is_last_stage (problem, stage) && problem->device[stage + 1] != device)
-    problem->lag[stage * N_KINDS + PS_OP_B] = costs->transfer_ns[ps_transfer_backward (costs, of_copy + 1)];
 }
 
 gint64 ps_problem_kept (const PsProblem *problem, guint stage, PsOpKind kind)
@@ -112,16 +125,10 @@ static gint64 buffer_bytes (const PsProblem *problem, const PsCosts *costs, guin
   gint64 forward = 0, backward = 0;
 
   *all = 0;
-
   for (guint i = problem->first_stage[device]; i < problem->first_stage[device + 1]; i++) {
-    guint s = problem->stages[i], of_copy = s % problem->n_copy_stages;
+    gint64 in = costs->message_bytes[input_transfer (problem, costs, problem->stages[i], PS_OP_F)];
+    gint64 back = costs->message_bytes[input_transfer (problem, costs, problem->stages[i], PS_OP_B)];
 
-    gint64 in = 0, back = 0;
-
-    if (!is_first_stage (problem, s) && problem->device[s - 1] != device)
-      in = costs->message_bytes[ps_transfer_forward (costs, of_copy - 1)];
-    if (!is_last_stage (problem, s) && problem->device[s + 1] != device)
-      back = costs->message_bytes[ps_transfer_backward (costs, of_copy + 1)];
     forward = MAX (forward, in);
     backward = MAX (backward, back);
     *all += (in + back) * problem->m;

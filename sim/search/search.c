@@ -753,16 +753,12 @@ static PsSearchResult *choose_best (const Shared *shared, Runner *runners)
 static PsSearchResult *finish_result (const PsSearchSetting *setting, PsSearchResult *taken, GError **error)
 {
   g_autoptr (PsSearchResult) result = taken;
-  g_autoptr (PsProgram) program = NULL;
   g_autoptr (PsSimulation) simulation = NULL;
 
-  if (!ps_schedule_validate (result->schedule, error))
+  if (ps_schedule_validate (result->schedule, error))
+    simulation = ps_simulate_schedule (result->schedule, setting->costs, error);
+  if (simulation == NULL)
     return NULL;
-  program = ps_program_lower (ps_schedule_copy (result->schedule), PS_COMM_ASAP, error);
-  if (program == NULL)
-    return NULL;
-  simulation = ps_simulation_new (program);
-  ps_simulate (program, setting->costs, simulation);
   result->makespan_ns = simulation->makespan_ns;
   result->max_span_ns = simulation->max_span_ns;
   return g_steal_pointer (&result);

@@ -6,23 +6,11 @@
 
 #include <pipesim/simulate.h>
 
-static gboolean fits (const PsSearchSetting *setting, const PsSimulation *simulation)
-{
-  for (guint d = 0; setting->memory_limit != NULL && d < simulation->n_devices; d++)
-    if (simulation->device[d].peak_bytes > setting->memory_limit[d])
-      return FALSE;
-  return TRUE;
-}
-
 static gint64 simulated_price (const PsSearchSetting *setting, const PsSchedule *schedule)
 {
-  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
-  g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
+  g_autoptr (PsSimulation) simulation = ps_simulate_schedule (schedule, setting->costs, NULL);
 
-  if (program == NULL)
-    return G_MAXINT64;
-  ps_simulate (program, setting->costs, simulation);
-  if (!fits (setting, simulation))
+  if (simulation == NULL || ps_simulation_excess (simulation, setting->memory_limit, NULL) > 0)
     return G_MAXINT64;
   return setting->objective == PS_OBJECTIVE_SPAN ? simulation->max_span_ns : simulation->makespan_ns;
 }

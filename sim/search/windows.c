@@ -1,6 +1,8 @@
 /* windows.c - windows of ops, what refutes a target, and where cases or descents decide what narrowing does not. */
 #include "windows.h"
 
+#include "base/least.h"
+
 #include <string.h>
 
 __extension__ typedef __int128 Wide;
@@ -534,18 +536,26 @@ static gint64 backward_start (const Earliest *earliest, guint stage, guint k)
   return start_after (earliest, stage, n_parts, 0, FALSE);
 }
 
-/* Sets the start of an op after its chain, its producer, and what is known of its device. */
+/* The start of an op, `least` or later, after the op before it in its chain has ended, unless it is the first, and
+ * after its producer's result has arrived. start: [n_ops] */
+static inline gint64 after_inputs (const PsProblem *problem, const gint64 *start, guint chain, guint op, gint64 least)
+{
+  guint producer = producer_of (problem, op);
+
+  if (op > chain * problem->m)
+    least = MAX (least, start[op - 1] + problem->duration[chain]);
+  if (producer != NO_OP)
+    least = MAX (least, start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
+  return least;
+}
+
+/* Sets the start of an op after its inputs, and what is known of its device. */
 static void set_start (const Earliest *earliest, guint stage, guint kind, guint k)
 {
   const PsProblem *problem = earliest->problem;
-  guint op = op_at (problem, stage, kind, k), producer = producer_of (problem, op), chain = chain_of (problem, op);
-  gint64 start = floor_of (earliest, stage);
+  guint op = op_at (problem, stage, kind, k);
+  gint64 start = after_inputs (problem, earliest->start, stage * N_KINDS + kind, op, floor_of (earliest, stage));
 
-  if (k > 0)
-    start = earliest->start[op - 1] + problem->duration[chain];
-  if (producer != NO_OP)
-    start = MAX (start,
-                 earliest->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
   if (kind != PS_OP_W)
     start = MAX (start, kind == PS_OP_F ? forward_start (earliest, stage, k) : backward_start (earliest, stage, k));
   earliest->start[op] = start;
@@ -666,23 +676,13 @@ static void windows_undo (PsWindows *windows, guint place)
   memset (windows->touched, 0, windows->problem->n_devices);
 }
 
-/* An op starts after the op before it in its chain has ended, and after its producer's result has arrived. */
 static void spread_starts_of (PsWindows *windows, guint chain)
 {
   const PsProblem *problem = windows->problem;
   guint first = chain * problem->m;
 
-  for (guint i = first; i < first + problem->m; i++) {
-    guint producer = producer_of (problem, i);
-    gint64 start = windows->start[i];
-
-    if (i > first)
-      start = MAX (start, windows->start[i - 1] + problem->duration[chain]);
-    if (producer != NO_OP)
-      start = MAX (start,
-                   windows->start[producer] + problem->duration[chain_of (problem, producer)] + problem->lag[chain]);
-    windows_limit (windows, i, start, NEVER);
-  }
+  for (guint i = first; i < first + problem->m; i++)
+    windows_limit (windows, i, after_inputs (problem, windows->start, chain, i, windows->start[i]), NEVER);
 }
 
 static void spread_ends_of (PsWindows *windows, guint chain)
@@ -1256,57 +1256,32 @@ typedef struct {
 
 PS_DEFINE_ORDER (compare_releases, Job, release)
 
-static void swap_jobs (Job *a, Job *b)
-{
-  Job was = *a;
-
-  *a = *b;
-  *b = was;
-}
-
-/* Restores the heap of jobs, longest tail first, after heap[at] was changed. */
-static void sift (Job *heap, guint n, guint at)
-{
-  for (; at > 0 && heap[at].tail > heap[(at - 1) / 2].tail; at = (at - 1) / 2)
-    swap_jobs (&heap[at], &heap[(at - 1) / 2]);
-  for (;;) {
-    guint best = at;
-
-    for (guint child = 2 * at + 1; child < n && child <= 2 * at + 2; child++)
-      if (heap[child].tail > heap[best].tail)
-        best = child;
-    if (best == at)
-      return;
-    swap_jobs (&heap[at], &heap[best]);
-    at = best;
-  }
-}
-
 /* The longest tail runs first, until it ends or another job arrives. Returns the largest end plus tail. */
 static gint64 jackson (Job *jobs, guint n)
 {
-  g_autofree Job *heap = g_new (Job, n);
-  guint n_waiting = 0, next = 0;
   gint64 now = -NEVER, longest = 0;
+  g_auto (PsLeast) waiting = { 0 }; /* -tail of those that have arrived */
 
+  ps_least_init (&waiting, n);
   qsort (jobs, n, sizeof *jobs, compare_releases);
-  while (next < n || n_waiting > 0) {
-    if (n_waiting == 0)
+  for (guint next = 0;;) {
+    guint job = ps_least_find (&waiting);
+
+    if (job == G_MAXUINT && next == n)
+      return longest;
+    if (job == G_MAXUINT)
       now = MAX (now, jobs[next].release);
-    for (; next < n && jobs[next].release <= now; next++) {
-      heap[n_waiting++] = jobs[next];
-      sift (heap, n_waiting, n_waiting - 1);
-    }
-    gint64 run = next < n ? MIN (heap[0].left, jobs[next].release - now) : heap[0].left;
+    for (; next < n && jobs[next].release <= now; next++)
+      ps_least_set (&waiting, next, -jobs[next].tail);
+    job = ps_least_find (&waiting);
+    gint64 run = next < n ? MIN (jobs[job].left, jobs[next].release - now) : jobs[job].left;
     now += run;
-    heap[0].left -= run;
-    if (heap[0].left > 0)
+    jobs[job].left -= run;
+    if (jobs[job].left > 0)
       continue;
-    longest = MAX (longest, now + heap[0].tail);
-    heap[0] = heap[--n_waiting];
-    sift (heap, n_waiting, 0);
+    longest = MAX (longest, now + jobs[job].tail);
+    ps_least_set (&waiting, job, G_MAXINT64);
   }
-  return longest;
 }
 
 static gint64 device_bound (const PsWindows *windows, guint device, Job *jobs)

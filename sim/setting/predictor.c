@@ -183,13 +183,12 @@ typedef struct {
 static gboolean try_order (Search *search)
 {
   const PsSimulation *simulation = search->simulation;
-  gint64 excess = 0;
+  gint64 excess;
 
   set_lengths (search->program, search->costs, search->lengths, search->order);
   ps_simulate (search->program, search->costs, search->simulation);
   search->n_steps -= simulation->n_steps;
-  for (guint d = 0; search->memory_limit != NULL && d < simulation->n_devices; d++)
-    excess += MAX (simulation->device[d].peak_bytes - search->memory_limit[d], 0);
+  excess = ps_simulation_excess (simulation, search->memory_limit, NULL);
   if (excess > search->excess || (excess == search->excess && simulation->makespan_ns >= search->makespan_ns))
     return FALSE;
   search->excess = excess;
@@ -342,22 +341,13 @@ static guint *arrange (const PsLengths *lengths, PsMicrobatchOrder order, const 
  * Transfers never queue here: families see costs, not channels. */
 static gboolean tighten (const PsSchedule *schedule, const PsFamilySetting *size, gint64 factor, gint64 *limit)
 {
-  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, NULL);
-  g_autoptr (PsSimulation) simulation = program != NULL ? ps_simulation_new (program) : NULL;
   g_autoptr (PsCosts) costs = ps_costs_copy (size->costs);
-  gboolean exceeds = FALSE;
 
-  if (program == NULL)
-    return FALSE;
   ps_costs_add_host_time (costs, schedule->placement->device, schedule->placement->n_copies);
-  ps_simulate (program, costs, simulation);
-  for (guint d = 0; d < simulation->n_devices; d++) {
-    gint64 excess = simulation->device[d].peak_bytes - size->memory_limit[d];
-
-    limit[d] -= factor * MAX (excess, 0);
-    exceeds |= excess > 0;
-  }
-  return exceeds;
+  g_autoptr (PsSimulation) simulation = ps_simulate_schedule (schedule, costs, NULL);
+  for (guint d = 0; simulation != NULL && d < simulation->n_devices; d++)
+    limit[d] -= factor * MAX (simulation->device[d].peak_bytes - size->memory_limit[d], 0);
+  return simulation != NULL && ps_simulation_excess (simulation, size->memory_limit, NULL) > 0;
 }
 
 /* A family keeps to its limit but counts the bytes of ops only: the limit sinks until the buffers of messages fit

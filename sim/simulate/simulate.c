@@ -298,3 +298,28 @@ void ps_simulate_steps (const PsProgram *program, const PsCosts *costs, const gi
   walk (program, costs, simulation, program->pair != NULL ? WALK_PAIRS : WALK_OPS, &times, NULL);
   finish (program, costs, &times, simulation);
 }
+
+PsSimulation *ps_simulate_schedule (const PsSchedule *schedule, const PsCosts *costs, GError **error)
+{
+  g_autoptr (PsProgram) program = ps_program_lower (ps_schedule_copy (schedule), PS_COMM_ASAP, error);
+  PsSimulation *simulation = program != NULL ? ps_simulation_new (program) : NULL;
+
+  if (simulation != NULL)
+    ps_simulate (program, costs, simulation);
+  return simulation;
+}
+
+gint64 ps_simulation_excess (const PsSimulation *simulation, const gint64 *memory_limit, gint64 *most)
+{
+  gint64 sum = 0, largest = 0;
+
+  for (guint d = 0; memory_limit != NULL && d < simulation->n_devices; d++) {
+    gint64 excess = MAX (simulation->device[d].peak_bytes - memory_limit[d], 0);
+
+    sum += excess;
+    largest = MAX (largest, excess);
+  }
+  if (most != NULL)
+    *most = largest;
+  return sum;
+}

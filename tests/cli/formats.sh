@@ -107,7 +107,7 @@ for action in show validate lint; do
 done
 printf '0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\r\n1RECV_F1,1RECV_F0,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\r\n' >crossed.csv
 for action in validate lint; do
-  refuse 1 "rank 0's 1st send to rank 1 is 0SEND_F0, rank 1's 1st receive from rank 0 is 1RECV_F1: PyTorch would hand one to the other" \
+  refuse 1 "crossed.csv:2:1: 1RECV_F1: PyTorch would hand it 0SEND_F0, which rank 0 sends in its turn" \
     pipesim schedule $action crossed.csv
 done
 pipesim schedule show gpipe -p 2 -m 2 >show.txt

@@ -4,6 +4,7 @@
  *
  * A draft is a schedule with split backwards in the making. Ops are put one after the other, by one of several
  * policies; their times and memory are known at once. A contest keeps the best draft. */
+#include "base/least.h"
 #include "families-private.h"
 
 #include <pipesim/bound.h>
@@ -16,6 +17,15 @@ typedef enum {
 
 #define N_KINDS 3 /* F, B, W */
 #define NEVER G_MAXINT64
+
+/* The op that a device would put next in a list schedule. */
+typedef struct {
+  PsOpKind kind;
+  Chunk chunk;
+  gint64 arrival_ns;
+  gint64 start_ns; /* NEVER: no op can be put now */
+  gint64 score_ns; /* the lowest wins */
+} Choice;
 
 typedef struct {
   PsOpCost cost[N_KINDS][2]; /* [kind][chunk] */
@@ -39,6 +49,8 @@ typedef struct {
   guint8 *order;          /* [3 m per chunk] 2 * kind + chunk: microbatches go in order */
   guint n_ordered;
   guint8 *waiting; /* [m per chunk] chunk of each B in order: their Ws are done first in, first out */
+  guint most;      /* see most_ahead */
+  Choice choice;
 } Device;
 
 typedef struct {
@@ -53,6 +65,7 @@ typedef struct {
   gint64 work_ns;     /* length that it has at least before any op is put */
   gint64 least_ns;    /* length that it has at least, whatever follows */
   gint64 slack_bytes; /* least that a limit left where something was found to fit */
+  PsLeast starts;     /* of choices */
   gint64 *arrival_ns; /* all arrays of arrivals: one of no chunk first */
   guint8 *order;      /* all orders */
   guint8 *waiting;
@@ -196,6 +209,7 @@ static Draft *draft_new (const PsFamilySetting *setting, guint n_activations)
   draft->unit_costs = setting->costs != NULL ? NULL : units_of_time (v * p);
   draft->costs = setting->costs != NULL ? setting->costs : draft->unit_costs;
   draft->device = g_new0 (Device, p);
+  ps_least_init (&draft->starts, p);
   draft->arrival_ns = g_new (gint64, n_arrivals (draft));
   draft->order = g_new (guint8, N_KINDS * v * m * p);
   draft->waiting = g_new (guint8, v * m * p);
@@ -222,6 +236,7 @@ static void draft_free (Draft *draft)
   g_free (draft->order);
   g_free (draft->waiting);
   g_free (draft->device);
+  ps_least_clear (&draft->starts);
   g_free (draft);
 }
 G_DEFINE_AUTOPTR_CLEANUP_FUNC (Draft, draft_free)
@@ -416,15 +431,6 @@ typedef struct {
   gboolean deep;     /* a device runs as many Fs as it can before the first B may come, where that is more than 2 p */
 } ListRule;
 
-/* The op that a device would put. */
-typedef struct {
-  PsOpKind kind;
-  Chunk chunk;
-  gint64 arrival_ns;
-  gint64 start_ns; /* NEVER: no op can be put now */
-  gint64 score_ns; /* the lowest wins */
-} Choice;
-
 /* The microbatches that the near chunk may hold. With memory for more, they would make nothing faster. A device can run
  * that many Fs of all its chunks while a microbatch is on its way from the start of an F to the start of its B. On
  * device 0 these are at most 2 p, if no transfer takes time and a B takes no longer than an F. */
@@ -451,12 +457,12 @@ static gint64 needed_bytes (const Draft *draft, ListRule rule, const Device *dev
   return bytes + device->burst_bytes;
 }
 
-/* Of equal scores the first is chosen. */
-static Choice choose (Draft *draft, ListRule rule, guint most, guint index)
+/* Chooses what a device would put. Of equal scores the first is chosen. */
+static void choose (Draft *draft, ListRule rule, guint index)
 {
   static const PsOpKind kinds[] = { PS_OP_B, PS_OP_B, PS_OP_F, PS_OP_F, PS_OP_W };
   static const Chunk chunks[] = { NEAR, FAR, FAR, NEAR, NEAR };
-  const Device *device = &draft->device[index];
+  Device *device = &draft->device[index];
   Choice best = { .start_ns = NEVER, .score_ns = NEVER };
   gint64 best_slack = NEVER;
 
@@ -475,7 +481,7 @@ static Choice choose (Draft *draft, ListRule rule, guint most, guint index)
       choice.score_ns += device->cost[PS_OP_W][choice.chunk].duration_ns;
     if (choice.score_ns >= best.score_ns
         || (kinds[i] == PS_OP_F && chunks[i] == NEAR
-            && device->done[PS_OP_F][NEAR] >= device->done[PS_OP_B][NEAR] + most))
+            && device->done[PS_OP_F][NEAR] >= device->done[PS_OP_B][NEAR] + device->most))
       continue;
     gint64 slack
         = device->limit_bytes - device->held_bytes - needed_bytes (draft, rule, device, choice.kind, choice.chunk);
@@ -485,37 +491,8 @@ static Choice choose (Draft *draft, ListRule rule, guint most, guint index)
     best_slack = slack;
   }
   draft->slack_bytes = MIN (draft->slack_bytes, best_slack);
-  return best;
-}
-
-/* The devices as the leaves of a tree of pairs, so that the first of those that can start first is found without asking
- * all. */
-typedef struct {
-  guint n_leaves; /* a power of two */
-  gint64 *ns;     /* [2 n_leaves] of a node, the least below it; leaf k is node n_leaves + k; node 1 is the root */
-} Starts;
-
-static void starts_set (Starts *starts, guint index, gint64 ns)
-{
-  guint node = starts->n_leaves + index;
-
-  starts->ns[node] = ns;
-  for (node /= 2; node >= 1; node /= 2) {
-    gint64 least = MIN (starts->ns[2 * node], starts->ns[2 * node + 1]);
-
-    if (starts->ns[node] == least)
-      break;
-    starts->ns[node] = least;
-  }
-}
-
-static guint starts_first (const Starts *starts)
-{
-  guint node = 1;
-
-  while (node < starts->n_leaves)
-    node = 2 * node + (starts->ns[2 * node] > starts->ns[node]);
-  return node - starts->n_leaves;
+  device->choice = best;
+  ps_least_set (&draft->starts, index, best.start_ns);
 }
 
 /* Clears the draft and makes it complete. FALSE: it got stuck, or would be longer than length_ns; the draft is useless
@@ -523,36 +500,23 @@ static guint starts_first (const Starts *starts)
 static gboolean put_list (Draft *draft, ListRule rule, gint64 length_ns)
 {
   guint p = draft->n_devices, n_left = N_KINDS * draft->n_chunks * draft->n_microbatches * p;
-  g_autofree Choice *choice = g_new (Choice, p);
-  g_autofree guint *most = g_new (guint, p);
-  Starts starts = { .n_leaves = 1 };
 
-  while (starts.n_leaves < p)
-    starts.n_leaves *= 2;
-  g_autofree gint64 *ns = starts.ns = g_new (gint64, 2 * starts.n_leaves);
-  for (guint i = 0; i < 2 * starts.n_leaves; i++)
-    ns[i] = NEVER;
   draft_clear (draft);
   for (guint i = 0; i < p; i++) {
-    most[i] = most_ahead (draft, rule, &draft->device[i]);
-    choice[i] = choose (draft, rule, most[i], i);
-    starts_set (&starts, i, choice[i].start_ns);
+    draft->device[i].most = most_ahead (draft, rule, &draft->device[i]);
+    choose (draft, rule, i);
   }
   for (; n_left > 0 && draft->least_ns <= length_ns; n_left--) {
-    guint i = starts_first (&starts);
-    Choice next = choice[i];
-    gboolean down = next.chunk == (next.kind == PS_OP_F ? NEAR : FAR);
-    guint consumer = down ? i + 1 : i - 1;
+    guint i = ps_least_find (&draft->starts);
 
-    if (next.start_ns == NEVER)
+    if (i == G_MAXUINT)
       return FALSE;
+    Choice next = draft->device[i].choice;
+    guint consumer = next.chunk == (next.kind == PS_OP_F ? NEAR : FAR) ? i + 1 : i - 1;
     put (draft, i, next.kind, next.chunk, next.arrival_ns);
-    choice[i] = choose (draft, rule, most[i], i);
-    starts_set (&starts, i, choice[i].start_ns);
-    if (next.kind != PS_OP_W && consumer < p) {
-      choice[consumer] = choose (draft, rule, most[consumer], consumer);
-      starts_set (&starts, consumer, choice[consumer].start_ns);
-    }
+    choose (draft, rule, i);
+    if (next.kind != PS_OP_W && consumer < p)
+      choose (draft, rule, consumer);
   }
   return n_left == 0 && draft->least_ns <= length_ns;
 }

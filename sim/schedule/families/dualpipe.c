@@ -125,11 +125,16 @@ static void add_device (Device *device, PsScheduleBuilder *builder)
   ps_schedule_builder_next_device (builder);
 }
 
+static gboolean check_v (const PsFamily *family, const PsFamilySetting *setting, GError **error)
+{
+  return ps_family_check_microbatches (family->name, setting, 2 * setting->n_devices, "two for each device", error);
+}
+
 static gboolean check (const PsFamily *family, const PsFamilySetting *setting, GError **error)
 {
   return ps_family_check_multiple (family->name, "devices", setting->n_devices, 2, error)
          && ps_family_check_multiple (family->name, "microbatches", setting->n_microbatches, 2, error)
-         && ps_family_check_microbatches (family->name, setting, 2 * setting->n_devices, "two for each device", error);
+         && check_v (family, setting, error);
 }
 
 /* Copy 0 of the weights goes down the devices and takes the first half of the microbatches. The near end of the first
@@ -176,11 +181,6 @@ const PsFamily ps_family_dualpipe = {
   .check = check,
   .generate = generate,
 };
-
-static gboolean check_v (const PsFamily *family, const PsFamilySetting *setting, GError **error)
-{
-  return ps_family_check_microbatches (family->name, setting, 2 * setting->n_devices, "two for each device", error);
-}
 
 static PsSchedule *generate_v (const PsFamilySetting *setting, G_GNUC_UNUSED GError **error)
 {
