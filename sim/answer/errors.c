@@ -33,37 +33,49 @@ static gboolean parse_line (char *text, Line *line)
 
 /* What a line has in common with the class that is asked for. */
 enum {
-  OTHER_MACHINE,
+  NOTHING,
   SAME_MACHINE,
-  SAME_LAYERS, /* and the same machine */
+  SAME_LAYERS, /* of any machine, by its file or its datasheet */
+  SAME_BOTH,
   SAME_CLASS,
 };
 
 static guint compare_line (const Line *line, const char *machine, const char *values, const char *bits,
                            const char *layers)
 {
+  gboolean same_layers = g_str_equal (line->layers, layers);
+
   if (g_strcmp0 (line->machine, machine) != 0 || !g_str_equal (line->values, values))
-    return OTHER_MACHINE;
-  if (!g_str_equal (line->layers, layers))
+    return same_layers ? SAME_LAYERS : NOTHING;
+  if (!same_layers)
     return SAME_MACHINE;
-  return g_str_equal (line->bits, bits) ? SAME_CLASS : SAME_LAYERS;
+  return g_str_equal (line->bits, bits) ? SAME_CLASS : SAME_BOTH;
 }
 
-void ps_class_errors_init (PsClassErrors *errors, const PsModel *model, const PsCluster *cluster)
+const char *ps_class_layers (const PsModel *model, guint n_devices)
+{
+  return model->mamba.heads > 0      ? "Mamba-2"
+         : model->experts.count == 0 ? "dense"
+         : n_devices == 1            ? "experts with p = 1"
+                                     : "experts";
+}
+
+void ps_class_errors_init (PsClassErrors *errors, const PsModel *model, guint n_devices, const PsCluster *cluster)
 {
   g_auto (GStrv) lines = g_strsplit (ps_data_file_text (ps_data_files, "errors.csv"), "\n", -1);
   g_autofree char *bits = g_strdup_printf ("%u", ps_number_formats[model->precision].bits);
   const char *machine = cluster->class_name != NULL ? cluster->class_name : cluster->name;
   const char *values = cluster->datasheet ? "datasheet" : "file";
-  const char *layers = model->experts.count > 0 ? "experts" : "dense";
-  const char *const widest[] = { "of all", "of this machine", "of this machine and such layers", NULL };
-  guint most = OTHER_MACHINE;
+  const char *layers = ps_class_layers (model, n_devices);
+  const char *const widest[]
+      = { "of all", "of this machine", "of such layers", "of this machine and such layers", NULL };
+  guint most = NOTHING;
   Line line;
 
   *errors = (PsClassErrors){ .name = g_strdup_printf ("%s%s, %s bits, %s", machine,
                                                       cluster->datasheet ? " from its datasheet" : "", bits, layers) };
   for (guint i = 1; lines[0] != NULL && lines[i] != NULL; i++) {
-    guint now = parse_line (lines[i], &line) ? compare_line (&line, machine, values, bits, layers) : OTHER_MACHINE;
+    guint now = parse_line (lines[i], &line) ? compare_line (&line, machine, values, bits, layers) : NOTHING;
 
     if (now < most || *lines[i] == '\0')
       continue;

@@ -581,7 +581,7 @@ static gboolean open_run (Advising *advising, GError **error)
     g_autoptr (PsCluster) cluster = ps_setting_read_cluster (setting, NULL);
     g_auto (PsClassErrors) errors = { 0 };
 
-    ps_class_errors_init (&errors, advising->model, cluster);
+    ps_class_errors_init (&errors, advising->model, run->setting.n_devices, cluster);
     advice->error = (log1p (errors.p90) - log1p (errors.p10)) / (2 * 1.2816);
   }
   if (question->framework != NULL) {
