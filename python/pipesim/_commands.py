@@ -59,6 +59,7 @@ _PREDICT: dict[str, str] = {
     "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -147,6 +148,7 @@ def predict(
     cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -271,6 +273,8 @@ def predict(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
@@ -379,6 +383,7 @@ _SEARCH: dict[str, str] = {
     "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -459,6 +464,7 @@ def search(
     cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -576,6 +582,8 @@ def search(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
@@ -643,6 +651,7 @@ _PLAN: dict[str, str] = {
     "zero": ",",
     "overlap_param_gather": ",",
     "cp_comm_type": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -689,6 +698,7 @@ def plan(
     zero: Value = None,
     overlap_param_gather: Flag = None,
     cp_comm_type: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -744,6 +754,8 @@ def plan(
     cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
         it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
         [default: all_gather]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
@@ -831,6 +843,7 @@ _ADVISE: dict[str, str] = {
     "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -908,6 +921,7 @@ def advise(
     cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -1016,6 +1030,8 @@ def advise(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
@@ -1084,6 +1100,7 @@ _PARTITION: dict[str, str] = {
     "context": ",",
     "cp_comm_type": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "reduce": ",",
     "sync": ",",
     "print_costs": ",",
@@ -1129,6 +1146,7 @@ def partition(
     context: Value = None,
     cp_comm_type: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     reduce: Value = None,
     sync: Value = None,
     print_costs: Flag = None,
@@ -1193,6 +1211,8 @@ def partition(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     reduce: All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed
         after them [default: overlapped]
     sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
@@ -1283,6 +1303,7 @@ _DIAGNOSE: dict[str, str] = {
     "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -1354,6 +1375,7 @@ def diagnose(
     cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -1459,6 +1481,8 @@ def diagnose(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
