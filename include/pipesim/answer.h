@@ -309,19 +309,22 @@ static inline gboolean ps_interval_holds (const PsInterval *interval, gint64 ite
 char *ps_interval_to_text (const PsInterval *interval);
 
 /* How far modelled steps of one class were from published runs. A class is a machine (PsCluster.class_name), whether a
- * file or a datasheet describes it, the bits that layers multiply, and dense layers or experts. The errors are of
- * data/errors.csv, which tests/accuracy makes. All schedules of a setting share them: they say how right a step is, and
- * nothing of which schedule is faster. */
+ * file or a datasheet describes it, the bits that layers multiply, and layers: dense, experts with a pipeline, experts
+ * without, or Mamba-2. The errors are of data/errors.csv, which tests/accuracy makes. All schedules of a setting share
+ * them: they say how right a step is, and nothing of which schedule is faster. */
 typedef struct {
-  char *name;         /* "h100-80gb, 16 bits, dense" */
-  guint n_rows;       /* runs that they rest on; 0: none are of the class */
-  const char *widest; /* then p10 and p90 are the widest, also 0 included, of these: "of this machine"; static */
-  double p10;         /* of predicted / measured - 1: 8 of 10 runs lie between p10 and p90 */
+  char *name;   /* "h100-80gb, 16 bits, dense" */
+  guint n_rows; /* runs that they rest on; 0: none are of the class, and p10 and p90 are the widest of such layers */
+  double p10;   /* of predicted / measured - 1: 8 of 10 runs lie between p10 and p90 */
   double p90;
 } PsClassErrors;
 
+/* The layers of a class: "Mamba-2" if there are any, else "dense", "experts" or "experts with p = 1". n_devices: 0 for
+ * several. Static. */
+const char *ps_class_layers (const PsModel *model, guint n_devices);
+
 /* Free with ps_class_errors_clear. */
-void ps_class_errors_init (PsClassErrors *errors, const PsModel *model, const PsCluster *cluster);
+void ps_class_errors_init (PsClassErrors *errors, const PsModel *model, guint n_devices, const PsCluster *cluster);
 void ps_class_errors_clear (PsClassErrors *errors);
 G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC (PsClassErrors, ps_class_errors_clear)
 

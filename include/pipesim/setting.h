@@ -88,6 +88,7 @@ typedef struct {
   guint n_context;               /* --context: groups of them in a device, which share each sequence */
   PsCpComm cp_comm;              /* --cp-comm-type */
   guint n_experts;               /* --experts: GPUs of a device and its replicas that share the experts */
+  gboolean sequence_parallel;    /* --sequence-parallel; FALSE: as the model says */
   gboolean fp8_input_store;      /* --activation-func-fp8-input-store; FALSE: the model's own */
   PsLoss loss;                   /* --loss; whole: the model's own */
   PsFramework framework;         /* --framework; none: the model's own, see ps_setting_framework */

@@ -59,6 +59,7 @@ _PREDICT: dict[str, str] = {
     "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -146,6 +147,7 @@ def predict(
     cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -269,6 +271,8 @@ def predict(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
@@ -376,6 +380,7 @@ _SEARCH: dict[str, str] = {
     "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -456,6 +461,7 @@ def search(
     cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -573,6 +579,8 @@ def search(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
@@ -640,6 +648,7 @@ _PLAN: dict[str, str] = {
     "zero": ",",
     "overlap_param_gather": ",",
     "cp_comm_type": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -686,6 +695,7 @@ def plan(
     zero: Value = None,
     overlap_param_gather: Flag = None,
     cp_comm_type: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -741,6 +751,8 @@ def plan(
     cp_comm_type: How the groups of --context exchange what attention needs: all_gather (keys and values, before
         it), p2p (the same in a ring that attention hides, Megatron-LM's default) or a2a (heads for tokens)
         [default: all_gather]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
@@ -828,6 +840,7 @@ _ADVISE: dict[str, str] = {
     "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -905,6 +918,7 @@ def advise(
     cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -1013,6 +1027,8 @@ def advise(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;
@@ -1081,6 +1097,7 @@ _PARTITION: dict[str, str] = {
     "context": ",",
     "cp_comm_type": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "reduce": ",",
     "sync": ",",
     "print_costs": ",",
@@ -1126,6 +1143,7 @@ def partition(
     context: Value = None,
     cp_comm_type: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     reduce: Value = None,
     sync: Value = None,
     print_costs: Flag = None,
@@ -1190,6 +1208,8 @@ def partition(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     reduce: All-reduce of the gradients: overlapped with the ops that the device still has to run, or exposed
         after them [default: overlapped]
     sync: Synchronisation at the optimizer: global (all devices meet) or bypass (each device steps and goes on)
@@ -1280,6 +1300,7 @@ _DIAGNOSE: dict[str, str] = {
     "cp_comm_type": ",",
     "experts": ",",
     "loss": ",",
+    "sequence_parallel": ",",
     "activation_func_fp8_input_store": ",",
     "framework": ",",
     "optimizer": ",",
@@ -1351,6 +1372,7 @@ def diagnose(
     cp_comm_type: Value = None,
     experts: Value = None,
     loss: Value = None,
+    sequence_parallel: Flag = None,
     activation_func_fp8_input_store: Flag = None,
     framework: Value = None,
     optimizer: Value = None,
@@ -1456,6 +1478,8 @@ def diagnose(
     loss: What is done with the logits: whole keeps them; fused keeps none and computes them again (Megatron-
         LM's linear fusion of cross-entropy); chunked has an eighth at a time, with their gradients (torchtitan,
         Liger) [default: the model's]
+    sequence_parallel: GPUs of --tensor share each sequence outside the matrices, too, also where the launch or
+        the model says that they do not [default: the model's]
     activation_func_fp8_input_store: Forwards keep the inputs of SwiGLU in 8 bits [default: the model's]
     framework: Framework whose use of memory is counted: none (formulas only), megatron, megatron-bridge (its
         performance recipes: gradients in bf16, fp8 and mxfp8 weights alone) or deepspeed [default: the model's;

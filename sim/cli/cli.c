@@ -53,7 +53,7 @@ char *ps_describe_errors (const PsSetting *setting)
   /* No class is of prefill, nor of ops that were measured. */
   if (cluster == NULL || setting->serve != PS_SERVE_NONE || setting->costs_from != NULL)
     return NULL;
-  ps_class_errors_init (&errors, model, cluster);
+  ps_class_errors_init (&errors, model, setting->n_devices, cluster);
   return ps_class_errors_to_text (&errors);
 }
 

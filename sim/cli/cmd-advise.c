@@ -218,6 +218,7 @@ static gboolean reads_as (const PsCmd *command, const Options *options, const Ps
     int argc = (int)g_strv_length (read.words);
 
     if (ps_command_parse (&command->help, rows, &again, &argc, &words, NULL) && again.schedule != NULL) {
+      setting->sequence_parallel = run->setting.sequence_parallel; /* the model is that of the file as it stands */
       g_autoptr (PsPrediction) prediction = ps_predict (setting, again.schedule, NULL);
 
       same = prediction != NULL && prediction->metrics.iteration_ns == run->step_ns

@@ -417,7 +417,7 @@ static char *describe_search (const Answer *answer)
   const PsLayouts *layouts = answer->layouts;
   g_autofree char *limit = ps_format_size (layouts->memory_limit);
   g_autofree char *zero
-      = answer->question.db == NULL ? g_strdup_printf (", ZeRO %u alone", answer->question.zero) : g_strdup ("");
+      = answer->question.given.db == NULL ? g_strdup_printf (", ZeRO %u alone", answer->question.zero) : g_strdup ("");
 
   return g_strdup_printf ("%" G_GUINT64_FORMAT " settings%s: %" G_GUINT64_FORMAT
                           " predicted to fit %s, %" G_GUINT64_FORMAT " predicted not to, %" G_GUINT64_FORMAT

@@ -706,7 +706,7 @@ gboolean ps_costs_zero (PsCosts *costs, const PsModel *model, const PsCluster *c
   for (guint stage = 0; stage < costs->n_stages; stage++) {
     const PsStageCost *cost = &costs->stage[stage];
 
-    if (cost->state.optimizer_bytes == 0 && cost->weight_bytes > 0)
+    if (cost->state.optimizer_bytes == 0 && cost->weight_bytes > cost->state.buffer_bytes)
       return ps_refuse (error, PS_ERROR_USAGE,
                         "--zero %u: %s does not say how much of stage %u is optimizer state; give opt=SIZE in --costs",
                         zero, costs->source, stage);

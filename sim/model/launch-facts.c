@@ -495,11 +495,12 @@ static gboolean belongs (const PsLaunchFacts *facts, const char *key)
 }
 
 /* What Megatron-LM takes where nothing is said (training/arguments.py, transformer_config.py): 4 times the width, of
- * SwiGLU two thirds of that in multiples of 64; sizes of latent attention and of Mamba. */
+ * SwiGLU two thirds of that in multiples of 64; sizes of latent attention and of Mamba; whole sequences. */
 static void add_defaults (const PsLaunchFacts *facts, GString *ini)
 {
   const gint64 hidden = g_ascii_strtoll (ps_launch_fact (facts, "hidden"), NULL, 10);
   const char *wide = ps_launch_fact (facts, "feed_forward"), *head = ps_launch_fact (facts, "mamba_head_size");
+  const char *tensor = said (facts, "tensor");
   gint64 width = wide != NULL                     ? g_ascii_strtoll (wide, NULL, 10)
                  : ps_launch_is (facts, "swiglu") ? hidden * 8 / 3 / 64 * 64
                                                   : 4 * hidden;
@@ -525,6 +526,9 @@ static void add_defaults (const PsLaunchFacts *facts, GString *ini)
     add_line (ini, "tied", "true");
   if (ps_launch_fact (facts, "flash_attention") == NULL)
     add_line (ini, "flash_attention", "true");
+  if (tensor != NULL && !g_str_equal (tensor, "1") && !ps_launch_is (facts, "sequence-parallel")
+      && ps_launch_known (facts, "sequence-parallel", NULL))
+    add_line (ini, "sequence_parallel", "false");
 }
 
 /* What the pattern says: layers, modules of multi-token prediction, and units. NULL on error. */

@@ -15,6 +15,7 @@ const PsKeyRow ps_key_rows[] = {
   { "tensor_model_parallel_size model_parallel_size parallelism.tensor_parallel_degree training.tensor_parallel_degree "
     "num_mp",
     PS_KEY_SETTING, "tensor", NULL },
+  { "sequence_parallel", PS_KEY_SETTING, "sequence-parallel", "=true" },
   { "pipeline_model_parallel_size parallelism.pipeline_parallel_degree experimental.pipeline_parallel_degree num_pp",
     PS_KEY_SETTING, "devices", NULL },
   { "context_parallel_size parallelism.context_parallel_degree experimental.context_parallel_degree", PS_KEY_SETTING,
@@ -202,7 +203,6 @@ const PsKeyRow ps_key_rows[] = {
   { "add_qkv_bias", PS_KEY_SHAPE, "qkv-bias", "=true" },
   { "mtp_num_layers", PS_KEY_MODEL, "mtp", NULL },
   { "hybrid_layer_pattern hybrid_override_pattern", PS_KEY_SHAPE, "pattern", NULL },
-  { "sequence_parallel", PS_KEY_SETTING, "sequence-parallel", "=true" },
   { "attention_dropout hidden_dropout", PS_KEY_SETTING, "dropout", NULL },
 
   /* Not modelled */

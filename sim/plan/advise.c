@@ -158,6 +158,13 @@ static char *list_offload (const Advising *advising)
   return g_string_free (list, FALSE);
 }
 
+static char *list_sequences (const Advising *advising)
+{
+  const PsModel *model = advising->model;
+
+  return g_strdup (model != NULL && model->whole_sequences && advising->question->setting->n_tensor > 1 ? "yes" : "");
+}
+
 #define FACTORS "+2 +4 +8 -2 -4 -8"
 
 /* A new change is a new row. */
@@ -180,6 +187,7 @@ static const Change changes[] = {
   { "overlap of gradients", "reduce", "overlapped", NULL, apply_option },
   { "overlap of weights", "overlap-param-gather", "yes", NULL, apply_option },
   { "overlap of tensor", "tp-comm-overlap", "yes", NULL, apply_option },
+  { "sequences", "sequence-parallel", NULL, list_sequences, apply_option },
   { "dispatcher", "moe-token-dispatcher-type", "alltoall deepep hybridep", NULL, apply_option },
   { "CUDA graphs", "cuda-graphs", "attn full_iteration", NULL, apply_option },
   { "loss", "loss", "fused", NULL, apply_option },
@@ -244,13 +252,12 @@ static char *describe (const Advising *advising, const PsAdvised *run)
       continue;
     g_autofree char *now = ps_option_typed (row, &run->setting), *was = ps_option_typed (row, &base->setting);
     gboolean one_chunk = g_str_equal (row->name, "chunks") && run->setting.n_chunks <= 1 && base->setting.n_chunks <= 1;
-    gboolean unsaid = row->flags & PS_FIELD_NULL && ps_option_is_initial (row, &run->setting);
+    gboolean is_flag = row->type == PS_OPTION_FLAG, initial = ps_option_is_initial (row, &run->setting);
+    gboolean unsaid = (is_flag || row->flags & PS_FIELD_NULL) && initial;
+    gboolean same = is_flag ? !ps_option_is_initial (row, &base->setting) : g_str_equal (now, was);
 
-    if (g_str_equal (now, was) || unsaid || one_chunk
-        || (g_str_equal (row->name, "chunks") && run->setting.n_chunks == 0)
+    if (same || unsaid || one_chunk || (g_str_equal (row->name, "chunks") && run->setting.n_chunks == 0)
         || (g_str_equal (row->name, "zero") && run->setting.zero == PS_ZERO_AUTO))
-      continue;
-    if (row->type == PS_OPTION_FLAG && ps_option_is_initial (row, &run->setting))
       continue;
     g_string_append_printf (text, " %s", now);
   }
@@ -581,7 +588,7 @@ static gboolean open_run (Advising *advising, GError **error)
     g_autoptr (PsCluster) cluster = ps_setting_read_cluster (setting, NULL);
     g_auto (PsClassErrors) errors = { 0 };
 
-    ps_class_errors_init (&errors, advising->model, cluster);
+    ps_class_errors_init (&errors, advising->model, run->setting.n_devices, cluster);
     advice->error = (log1p (errors.p90) - log1p (errors.p10)) / (2 * 1.2816);
   }
   if (question->framework != NULL) {

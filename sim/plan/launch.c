@@ -313,6 +313,8 @@ static char *ask_megatron (Framework framework, const Run *run)
       "interleaved-overlap wants both units of a layer in one stage", "hybrid_layer_allocation.py" },
     { MEGATRON, experts->count > 0 && t > 1 && model->whole_sequences, "model",
       "experts with --tensor need sequence parallelism", "moe_layer.py" },
+    { MEGATRON, said->tp_comm_overlap && t > 1 && model->whole_sequences, "tp-comm-overlap",
+      "needs sequence parallelism", "arguments.py" },
     { GPT, known && mixes_units (model), "model", "has units that GPTModel does not have; --to megatron has them",
       "experimental_attention_variant_module_specs.py" },
     { MEGATRON, !knows_units (model), "model", "has units that its patterns do not have",

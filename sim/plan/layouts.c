@@ -515,7 +515,7 @@ static gboolean open_space (Space *space, GError **error)
   if (space->layouts->sweep == NULL)
     return FALSE;
   const PsStageShape whole = ps_model_whole (model);
-  ps_class_errors_init (&errors, model, cluster);
+  ps_class_errors_init (&errors, model, 0, cluster);
   space->published = errors.n_rows > 0;
   layouts->model = g_strdup (model->name);
   layouts->state_bytes = ps_model_stage_state_bytes (model, &whole);

@@ -108,8 +108,8 @@ static gboolean expand_range (const char *where, const char *text, GPtrArray *te
   return TRUE;
 }
 
-/* Writes out `a, 4..64 x2` as single texts. Errors: PS_ERROR_INPUT "where: ...". */
-static GPtrArray *expand (const char *where, const PsOption *field, const char *text, GError **error)
+/* Writes out `a, 4..64 x2` as single texts; values of a zip may repeat. Errors: PS_ERROR_INPUT "where: ...". */
+static GPtrArray *expand (const char *where, const PsOption *field, const char *text, gboolean zipped, GError **error)
 {
   g_autoptr (GPtrArray) texts = g_ptr_array_new_with_free_func (g_free);
   g_autoptr (GHashTable) seen = g_hash_table_new (g_str_hash, g_str_equal);
@@ -140,7 +140,7 @@ static GPtrArray *expand (const char *where, const PsOption *field, const char *
   if (texts->len == 0)
     return fail (error, where, text, "holds no value"), NULL;
   for (guint i = 0; i < texts->len; i++)
-    if (!g_hash_table_add (seen, texts->pdata[i]))
+    if (!g_hash_table_add (seen, texts->pdata[i]) && !zipped)
       return fail (error, where, texts->pdata[i], "appears twice"), NULL;
   return g_steal_pointer (&texts);
 }
@@ -325,7 +325,7 @@ static gboolean read_values (const Reader *reader, const PsOption *field, const 
                              GError **error)
 {
   g_autofree char *at = place (reader), *where = g_strdup_printf ("%s: %s", at, field->name);
-  g_autoptr (GPtrArray) texts = expand (where, field, text, error);
+  g_autoptr (GPtrArray) texts = expand (where, field, text, reader->zip != NULL, error);
 
   for (guint i = 0; texts != NULL && i < texts->len; i++) {
     PsSweepValue *value = ps_sweep_value_new (at, field, texts->pdata[i], error);
@@ -430,6 +430,25 @@ static gboolean check_key (const PsSweep *sweep, const PsOption *field, GError *
   return TRUE;
 }
 
+/* Values of one field of a zip may repeat, those of all of them together may not. */
+static gboolean check_zip (const PsSweep *sweep, guint first, GError **error)
+{
+  g_autoptr (GHashTable) seen = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
+  const PsSweepAxis *axis = axis_at (sweep, first);
+
+  for (guint i = 0; axis->zip != NULL && i < axis->values->len; i++) {
+    g_autoptr (GString) texts = g_string_new (NULL);
+
+    for (guint k = first; k < sweep->axes->len; k++)
+      if (first_of_zip (sweep, k) == first)
+        g_string_append_printf (texts, "%s\n", ((PsSweepValue *)axis_at (sweep, k)->values->pdata[i])->text);
+    if (!g_hash_table_add (seen, g_strdup (texts->str)))
+      return ps_refuse (error, PS_ERROR_INPUT, "%s: [zip %s]: value %u of its fields is that of an earlier one",
+                        sweep->where, axis->zip, i + 1);
+  }
+  return TRUE;
+}
+
 /* Runs at the end: a field may need others, which may come after it. */
 static gboolean check_fields (const PsSweep *sweep, GError **error)
 {
@@ -440,7 +459,8 @@ static gboolean check_fields (const PsSweep *sweep, GError **error)
     const PsOption *field = axis_at (sweep, i)->field;
 
     has_costs = has_costs || cost_key (field) != NULL || ps_source_find (field->name) != NULL;
-    if (cost_key (field) != NULL && !check_key (sweep, field, error))
+    if ((cost_key (field) != NULL && !check_key (sweep, field, error))
+        || (first_of_zip (sweep, i) == i && !check_zip (sweep, i, error)))
       return FALSE;
   }
   if (ps_sweep_axis (sweep, "schedule") == NULL)

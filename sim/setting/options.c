@@ -266,6 +266,12 @@ const PsOption ps_setting_options[] = {
       .otherwise = "the model's", .group = PS_GROUP_TRAINING, .flags = PS_FIELD_NOT_COMPUTED,
       SWEEP ("loss", "loss", TEXT, .costs = TRUE, .pace = -2,
              .not_run = "is predicted only; here the logits are whole")),
+  PS_OPTION ("sequence-parallel", 0, PS_FLAG (PsSetting, sequence_parallel), NULL,
+             "GPUs of --tensor share each sequence outside the matrices, too, also where the launch or the model says "
+             "that they do not",
+             .otherwise = "the model's", .group = PS_GROUP_TRAINING,
+             .flags = PS_FIELD_OF_MODEL | PS_FIELD_ALIKE | PS_FIELD_NOT_COMPUTED,
+             SWEEP_COSTS ("sequence_parallel", "sequence parallel", BOOLEAN)),
   PS_OPTION ("activation-func-fp8-input-store", 0, PS_FLAG (PsSetting, fp8_input_store), NULL,
              "Forwards keep the inputs of SwiGLU in 8 bits", .otherwise = "the model's", .group = PS_GROUP_TRAINING,
              .flags = PS_FIELD_OF_MODEL | PS_FIELD_ALIKE | PS_FIELD_NOT_PARTITION | PS_FIELD_NOT_COMPUTED,

@@ -246,6 +246,7 @@ PsModel *ps_setting_given_model (const PsSetting *setting, GError **error)
   if (setting->loss != PS_LOSS_WHOLE)
     model->loss = setting->loss;
   model->fp8_input_store |= setting->fp8_input_store;
+  model->whole_sequences &= !setting->sequence_parallel;
   ps_model_set_state (model, &setting->state);
   if (setting->n_context > 1)
     model->spread.context = setting->n_context;

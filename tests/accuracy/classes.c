@@ -40,7 +40,7 @@ void classes_take (Classes *classes, const GPtrArray *rows, const char *values)
       continue;
     char *key
         = g_strdup_printf ("%s,%s,%u,%s", row_cluster_name (row), values, ps_number_formats[row->model->precision].bits,
-                           row->model->experts.count > 0 ? "experts" : "dense");
+                           ps_class_layers (row->model, row->setting->n_devices));
     GArray *errors = g_hash_table_lookup (classes->errors, key);
     double log_error = log1p (error);
     if (errors == NULL) {

@@ -78,8 +78,6 @@ static char *read_run (Row *row, const char *model, const char *precision, const
   PsSetting *setting = row->setting;
 
   row_set_layout (row);
-  if (row_number (row, "p") < 2)
-    return g_strdup ("no pipeline");
   if (!row_load_model (row, model, row_count (row, "layers") * is_on (row, "layers")))
     return g_strdup_printf ("model %s", model);
   if (!set_format (row, precision))
@@ -116,7 +114,7 @@ static char *read_run (Row *row, const char *model, const char *precision, const
 }
 
 /* Settings of a recipe of the same parallelism, microbatch and batch; others are the nearest recipe's. */
-char *row_read_recipe (Row *row)
+static char *read_recipe (Row *row)
 {
   g_auto (GStrv) model = g_strsplit (row_text (row, "model"), " (", 2);
   const char *system = row_text (row, "system");
@@ -136,10 +134,27 @@ char *row_read_recipe (Row *row)
   return NULL;
 }
 
+char *row_read_recipe (Row *row)
+{
+  return row_number (row, "p") < 2 ? g_strdup ("no pipeline") : read_recipe (row);
+}
+
+char *row_read_one_stage (Row *row)
+{
+  if (row_number (row, "p") > 1 || is_on (row, "fsdp"))
+    return g_strdup (is_on (row, "fsdp") ? "Megatron's FSDP" : "a pipeline");
+  char *reason = read_recipe (row);
+
+  g_clear_pointer (&row->class, g_free);
+  return reason;
+}
+
 /* NeMo and MLPerf overlap what they can. Their experts' GPUs share few tensors. */
 char *row_read_further (Row *row)
 {
-  char *reason = read_run (row, row_text (row, "model"), row_text (row, "precision"), row_text (row, "system"));
+  char *reason = row_number (row, "p") < 2
+                     ? g_strdup ("no pipeline")
+                     : read_run (row, row_text (row, "model"), row_text (row, "precision"), row_text (row, "system"));
 
   if (reason != NULL)
     return reason;

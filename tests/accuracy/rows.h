@@ -76,8 +76,9 @@ GStrv row_split (const char *line);
 /* The DataSet.read of a pair, profiled kernel by kernel (pair.c). */
 char *row_read_pair (Row *row);
 
-/* The DataSet.read and keys of the recipes of Megatron Bridge (recipes.c). */
+/* The DataSet.read and keys of the recipes of Megatron Bridge (recipes.c), with a pipeline and without. */
 char *row_read_recipe (Row *row);
+char *row_read_one_stage (Row *row);
 extern const char *const recipe_keys[];
 
 /* The DataSet.read of further runs with a pipeline (more_runs.csv). */

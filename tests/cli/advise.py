@@ -34,6 +34,11 @@ SCRIPTS = {  # name: text, a change, lines that its diff holds, lines that it do
                                      "+  --tensor-model-parallel-size 8 --sequence-parallel --use-distributed-optimizer"], []),
     "a file of TOML": ("torchrun --nnodes 32 --nproc-per-node 8 -m torchtitan.train --job.config_file " + os.path.join(FIXTURES, "titan.toml") + "\n", "--recompute none",
                        ["+torchrun --nnodes 32 --nproc-per-node 8 -m torchtitan.train --job.config_file " + os.path.join(FIXTURES, "titan.toml") + " --activation_checkpoint.mode none"], []),
+    "whole sequences": ("torchrun --nproc-per-node 8 p.py " + MODEL + "--micro-batch-size 1 --global-batch-size 64 --use-distributed-optimizer \\\n"
+                        "  --tensor-model-parallel-size 8\n", "--sequence-parallel", ["+  --sequence-parallel"], []),
+    "a flag": ("torchrun --nproc-per-node 8 p.py " + MODEL + "--micro-batch-size 1 --global-batch-size 64 \\\n"
+               "  --tensor-model-parallel-size 8 --sequence-parallel --use-distributed-optimizer\n", "--tp-comm-overlap",
+               ["+  --tensor-model-parallel-size 8 --sequence-parallel --use-distributed-optimizer --tp-comm-overlap"], []),
     "options in a string": ("ARGS=\"--tensor-model-parallel-size 8 --sequence-parallel\"\ntorchrun --nproc-per-node 8 p.py " + MODEL +
                             "--micro-batch-size 1 --global-batch-size 64 --use-distributed-optimizer $ARGS\n", "--tensor 1",
                             ["+ARGS=\"--tensor-model-parallel-size 1\""], []),

@@ -120,6 +120,17 @@ def judge_file(name, options, expected, note):
         yield "%s says %s" % (name, error.strip())
 
 
+def judge_sequences(folder):
+    """GPUs of a device hold whole sequences where Megatron-LM is not told to cut them."""
+    path, peaks = os.path.join(folder, "sequences.sh"), []
+    for option in "", "--sequence-parallel ":
+        with open(path, "w") as file:
+            file.write("torchrun --nproc-per-node 8 p.py " + WORDS.replace("--seq-length 64", "--seq-length 8192") + option + "--tensor-model-parallel-size 4 --recompute-granularity full\n")
+        peaks.append(json.loads(pipesim("predict", "--from", path, "--cluster", "h100-80gb", "--json")[1])["results"][0]["peak_memory_bytes"])
+    if peaks[0] <= peaks[1]:
+        yield "sequences: whole ones take %d bytes, cut ones %d" % tuple(peaks)
+
+
 def judge_hostile(name, text, expected, folder):
     path = os.path.join(folder, "hostile")
     with open(path, "w") as file:
@@ -188,7 +199,7 @@ def main():
     trips = dict.fromkeys(["megatron", "megatron-gpt", "torchtitan", "torchtitan-0.2", "deepspeed"], o.n)
     print("1..%d" % (2 + len(trips)))
     with tempfile.TemporaryDirectory() as folder:
-        failed = report(1, "files", [x for row in FILES for x in judge_file(*row)])
+        failed = report(1, "files", [x for row in FILES for x in judge_file(*row)] + list(judge_sequences(folder)))
         wrong = [x for row in HOSTILE for x in judge_hostile(*row, folder)]
         code, out, error = print_command("nowhere --nnodes 8 x.toml")
         wrong += [] if code == 1 and "nowhere: cannot read" in error and not out else ["a command of no program: %s %s" % (code, error)]

@@ -404,28 +404,28 @@ static void test_steps (void)
   }
 }
 
-/* A class with rows has its own interval; without, the widest of what is nearest to it, which says so. */
+/* A class with rows has its own interval; without, the widest of such layers, which says so. */
 static void test_classes (void)
 {
   g_autoptr (PsModel) dense = ps_model_load ("llama-3-8b", NULL), experts = ps_model_load ("deepseek-v3", NULL);
   g_autoptr (PsCluster) b200 = ps_cluster_load ("b200-180gb", NULL), cores = ps_cluster_load ("cpu-cores", NULL);
   g_auto (PsClassErrors) own = { 0 }, other = { 0 }, all = { 0 };
 
-  ps_class_errors_init (&own, dense, b200);
+  ps_class_errors_init (&own, dense, 1, b200);
   g_assert_cmpstr (own.name, ==, "b200-180gb, 16 bits, dense");
   g_assert_cmpuint (own.n_rows, >=, 3);
   g_assert_true (own.p10 < own.p90);
   experts->precision = PS_PRECISION_NVFP4;
-  ps_class_errors_init (&other, experts, b200);
+  ps_class_errors_init (&other, experts, 4, b200);
   g_assert_cmpuint (other.n_rows, ==, 0);
-  g_assert_cmpstr (other.widest, ==, "of this machine");
-  g_assert_true (other.p10 <= own.p10 && other.p90 >= own.p90);
-  ps_class_errors_init (&all, dense, cores);
-  g_assert_cmpstr (all.widest, ==, "of all");
-  g_assert_true (all.p10 <= MIN (own.p10, other.p10) && all.p90 >= MAX (own.p90, other.p90));
+  g_assert_true (other.p10 < 0 && other.p90 > 0);
+  ps_class_errors_init (&all, dense, 4, cores);
+  g_assert_true (all.p10 <= own.p10 && all.p90 >= own.p90);
+  g_assert_cmpstr (ps_class_layers (experts, 4), ==, "experts");
+  g_assert_cmpstr (ps_class_layers (experts, 1), ==, "experts with p = 1");
   g_autofree char *text = ps_class_errors_to_text (&all);
   g_assert_true (g_str_has_suffix (
-      text, "of a predicted one (no published runs of cpu-cores, 16 bits, dense: the widest of all)"));
+      text, "of a predicted one (no published runs of cpu-cores, 16 bits, dense: the widest of such layers)"));
   all.p10 = -0.2;
   all.p90 = 0.25;
   g_autofree char *numbers = ps_class_errors_to_text (&all);

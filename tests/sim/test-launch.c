@@ -126,6 +126,13 @@ static void whole_sequences (Rig *rig)
   rig->model.whole_sequences = TRUE;
 }
 
+static void overlapped_whole_sequences (Rig *rig)
+{
+  rig->setting->n_tensor = 2;
+  rig->setting->tp_comm_overlap = TRUE;
+  rig->model.whole_sequences = TRUE;
+}
+
 static void in_fp16 (Rig *rig)
 {
   rig->model.precision = PS_PRECISION_FP16;
@@ -183,6 +190,7 @@ static void test_refusals (void)
     { "megatron-gpt", "interleaved", 4, 2, 8, mtp_too_early, "--layout *: multi-token prediction goes in one stage*" },
     { "megatron-gpt", "1f1b", 4, 1, 8, late_embedding, "--layout *: the embedding goes in the first stage*" },
     { "megatron-gpt", "1f1b", 4, 1, 8, whole_sequences, "model 'small': experts with --tensor need sequence*" },
+    { "megatron-gpt", "1f1b", 4, 1, 8, overlapped_whole_sequences, "--tp-comm-overlap: needs sequence parallelism*" },
     { "torchtitan", "1f1b", 4, 1, 8, in_fp16, "--precision fp16: it trains in bf16 or fp32*" },
     { "torchtitan", "1f1b", 4, 1, 8, in_fp8, "--precision fp8: is not known there; megatron has it" },
     { "torchtitan", "1f1b", 4, 1, 8, replicated_experts, "--experts 4: wants a divisor of t c times*" },

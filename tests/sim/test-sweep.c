@@ -317,6 +317,8 @@ static void test_errors (void)
   check_spec_error (ENOUGH "model = no-such-model\n", "s.ini: model: 'no-such-model': neither a file");
   check_spec_error (ENOUGH "[zip a]\ndevices = 4, 8\nchunks = 1\n",
                     "s.ini:7: chunks: has 1 values, the other fields of [zip a] have 2");
+  check_spec_error (ENOUGH "[zip a]\ndevices = 4, 8, 4\nchunks = 1, 1, 1\n",
+                    "s.ini: [zip a]: value 3 of its fields is that of an earlier one");
   check_spec_error (ENOUGH "devices = 1..4000\nchunks = 1..4000\nslices = 1..255\n", "s.ini: has more than 1000000000");
   check_spec_error ("[sweep]\ncosts.x = 1ms\n",
                     "s.ini:2: unknown field 'costs.x'; did you mean costs.f? (known are: schedule");
@@ -331,7 +333,7 @@ static void test_errors (void)
 static void test_order (void)
 {
   g_autoptr (PsSweep) sweep = parse ("[sweep]\nschedule = gpipe, 1f1b\n" COSTS "microbatches = 4, 8\n"
-                                     "[zip sizes]\ndevices = 2, 4\nmemory-limit = 1GiB, 2GiB\n");
+                                     "[zip sizes]\ndevices = 2, 4\nmemory-limit = 1GiB, 2GiB\nreplicas = 1, 1\n");
   g_autoptr (GHashTable) digests = g_hash_table_new_full (g_str_hash, g_str_equal, g_free, NULL);
   PsSweepPoint point;
 
