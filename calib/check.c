@@ -35,6 +35,8 @@ void ps_calib_check_clear (PsCalibCheck *check)
   g_array_unref (check->runs);
   g_ptr_array_unref (check->sentinels);
   g_string_free (check->skipped, TRUE);
+  g_clear_pointer (&check->last_fresh, ps_timeline_free);
+  g_clear_pointer (&check->last_measured, ps_timeline_free);
   g_clear_pointer (&check->db, ps_costdb_close);
   g_clear_pointer (&check->copy_db, ps_costdb_close);
   if (check->copy != NULL)
@@ -147,9 +149,9 @@ static gboolean refresh (const PsCalibCheck *check, GError **error)
   return TRUE;
 }
 
-/* Sets the iteration time that fresh costs predict. */
-static gboolean predict_fresh (const PsCalibCheck *check, const PsPrediction *prediction, gint64 *fresh_ns,
-                               GError **error)
+/* The timeline with fresh costs, and the interval of the profile's. NULL: failed. */
+static PsTimeline *predict_fresh (const PsCalibCheck *check, const PsPrediction *prediction, gint64 *fresh_ns,
+                                  GError **error)
 {
   PsSetting setting = *check->setting;
   g_autoptr (PsPredictor) predictor = ps_predictor_new (&setting, NULL);
@@ -160,9 +162,10 @@ static gboolean predict_fresh (const PsCalibCheck *check, const PsPrediction *pr
             ? ps_predictor_predict_schedule (predictor, ps_schedule_copy (prediction->program->schedule), error)
             : NULL;
   if (fresh == NULL || !ps_predictor_add_interval (predictor, fresh, MAX (check->run.n_steps, 2) - 1, error))
-    return FALSE;
+    return NULL;
   *fresh_ns = fresh->interval.p50_ns;
-  return TRUE;
+  fresh->interval = prediction->interval;
+  return ps_compared_run_prediction (fresh);
 }
 
 /* Processor seconds since the system started, from /proc/stat. */
@@ -241,7 +244,7 @@ static void tell (const PsCalibCheck *check, const PsCheckRun *run, guint n_done
                       run->n_microbatches, predicted, measured);
 }
 
-static void add_run (PsCalibCheck *check, const PsPrediction *prediction, const PsComparedRun *compared,
+static void add_run (PsCalibCheck *check, const PsPrediction *prediction, PsComparedRun *compared, PsTimeline *fresh,
                      gint64 fresh_ns, double others, guint round)
 {
   const PsSchedule *schedule = prediction->program->schedule;
@@ -262,6 +265,10 @@ static void add_run (PsCalibCheck *check, const PsPrediction *prediction, const 
     .others = others,
   };
 
+  g_clear_pointer (&check->last_fresh, ps_timeline_free);
+  g_clear_pointer (&check->last_measured, ps_timeline_free);
+  check->last_fresh = fresh;
+  check->last_measured = g_steal_pointer (&compared->result->timeline);
   g_array_append_val (check->runs, run);
   tell (check, &run, check->runs->len, check->cases->len * check->n_rounds);
 }
@@ -290,11 +297,12 @@ static gboolean run_case (PsCalibCheck *check, const PsPrediction *prediction, g
     return TRUE;
   }
   read_processors (&times[1]);
-  if (!measure (check, error) || !predict_fresh (check, prediction, &fresh_ns, error)
+  g_autoptr (PsTimeline) fresh = measure (check, error) ? predict_fresh (check, prediction, &fresh_ns, error) : NULL;
+  if (fresh == NULL
       || !ps_compared_run_store (&compared, prediction->program, &setting, PS_CHECK_NOT_RUN, check->setting->db,
                                  check->setting->profile, error))
     return FALSE;
-  add_run (check, prediction, &compared, fresh_ns, others_part (&times[0], &times[1]), round);
+  add_run (check, prediction, &compared, g_steal_pointer (&fresh), fresh_ns, others_part (&times[0], &times[1]), round);
   return TRUE;
 }
 

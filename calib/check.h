@@ -38,9 +38,11 @@ typedef struct {
   PsCalibration calibration;
   gboolean terminal; /* TRUE: progress is one line that changes */
 
-  GArray *runs;         /* PsCheckRun, in the order taken */
-  GPtrArray *sentinels; /* PsSentinel, in the order read */
-  GString *skipped;     /* schedules that can't be predicted or run, with the reasons */
+  GArray *runs;           /* PsCheckRun, in the order taken */
+  GPtrArray *sentinels;   /* PsSentinel, in the order read */
+  GString *skipped;       /* schedules that can't be predicted or run, with the reasons */
+  PsTimeline *last_fresh; /* of the last run, with fresh costs; NULL before it */
+  PsTimeline *last_measured;
 
   /* While it runs */
   PsCostDb *db;

@@ -19,6 +19,8 @@ typedef struct {
   char *profile_name;
   char **schedules;
   gint64 seed;
+  char *trace;
+  char *predicted;
   PsColumnChoice columns;
 
   PsProfile *profile;
@@ -48,6 +50,9 @@ static const PsOption rows[] = {
   PS_OPTION ("time-limit", 0, PS_TIME (Job, check.calibration.rule.time_limit_ns), "T",
              "Most time to measure the ops again between two runs; a tenth of it for the transfer", .initial = 1e9),
   PS_OPTION ("seed", 0, PS_INTEGER (Job, seed, 0, 0), "N", "Seed of the orders, of weights and data", .initial = 1),
+  PS_OPTION ("trace", 0, PS_FILE (Job, trace), "FILE", "Write the timeline of the last run", .group = PS_GROUP_OUTPUT),
+  PS_OPTION ("predicted", 0, PS_FILE (Job, predicted), "FILE", "Write the prediction of the last run with fresh costs",
+             .group = PS_GROUP_OUTPUT),
   PS_OPTION_TABLE (Job, columns, "pipesim-check/1"),
   PS_OPTION_END,
 };
@@ -278,6 +283,15 @@ static gboolean print_result (const Job *job, GError **error)
   return ps_print (page, error);
 }
 
+static gboolean write_timelines (const Job *job, GError **error)
+{
+  const PsCalibCheck *check = &job->check;
+
+  return check->last_measured == NULL
+         || ((job->trace == NULL || ps_timeline_write (check->last_measured, job->trace, error))
+             && (job->predicted == NULL || ps_timeline_write (check->last_fresh, job->predicted, error)));
+}
+
 static gboolean check (gpointer base, PsProcesses *processes, GError **error)
 {
   Job *job = base;
@@ -286,7 +300,7 @@ static gboolean check (gpointer base, PsProcesses *processes, GError **error)
   if (!ps_table_choose (empty, &job->columns, wide, error))
     return FALSE;
   gboolean ok = prepare (job, error) && ps_calib_check_run (&job->check, error);
-  ok = ok && print_result (job, error);
+  ok = ok && write_timelines (job, error) && print_result (job, error);
   job_clear (job);
   return ok;
 }

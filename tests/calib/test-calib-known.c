@@ -729,6 +729,8 @@ static void test_check (void)
     g_assert_cmpfloat_with_epsilon (run->shift, i == 0 ? 1 : 3, 1e-6);
     g_assert_cmpint (run->measured_ns, >, 0);
   }
+  g_assert_cmpint (check.last_fresh->interval.p50_ns, ==, g_array_index (check.runs, PsCheckRun, 1).interval.p50_ns);
+  g_assert_cmpint (check.last_measured->origin, ==, PS_ORIGIN_MEASURED);
   /* Three times ops were measured: a reading before them, before the message, and at the end. */
   g_assert_cmpuint (check.sentinels->len, ==, 9);
   g_autoptr (GPtrArray) readings = ps_costdb_sentinels (c.db, "here", NULL), rows = rows_of (&c);

@@ -134,8 +134,10 @@ for seed in 1 2; do
     grep '"microbatches"' >"order-$seed"
 done
 if [ "$(wc -l <order-1)" = 4 ] && [ "$(sort order-1)" = "$(sort order-2)" ] && ! cmp -s order-1 order-2; then result "a seed orders the runs"; else result "a seed orders the runs" "$(cat order-1 order-2)"; fi
-step "check in rounds" $check -s gpipe --rounds 3 --json
+step "check with timelines" $check -s gpipe --rounds 3 --predicted fresh.json --trace checked.json --json
 has "an error of all runs together" '"fresh_total": '
+step "compare them" pipesim compare fresh.json checked.json
+has "the prediction has the profile's interval" 'of 100 runs were predicted to take'
 step "check within a budget" $check -s gpipe --rounds 1000 --budget 1ns --json
 has "one run at least" '"n_runs": 1'
 has "says that it ended" "ended after 1 runs of 1000 rounds with 2 each" "$work/stderr"
