@@ -162,6 +162,9 @@ typedef struct {
   const PsSchedule *order; /* the schedule itself; NULL: not known */
 } PsLaunch;
 
+/* What intervals of modelled costs are worth for torchtitan. */
+#define PS_TITAN_RUNS "the published runs are of Megatron-LM and its like; none is of torchtitan"
+
 /* The options of a command that prints a launch. */
 typedef struct {
   char *to;       /* a framework; NULL: no launch is asked for */

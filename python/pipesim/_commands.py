@@ -312,7 +312,8 @@ def predict(
     output: Write the simulated timeline; FILE.trace.json is a Chrome trace, FILE.gz is packed [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
-        torchtitan-0.2 or deepspeed run it; counts memory as with --framework of that name [default: none]
+        torchtitan-0.2 or deepspeed run it (plan: with --explain RANK; else the rows that it runs stand first);
+        counts memory as that framework does [default: none]
     force: With --to: also where memory does not suffice
     memory: Show what fills the memory of each device at its peak
     explain: Show the critical path, the causes of waiting, and the parts that would pay off
@@ -615,7 +616,8 @@ def search(
     output: Write the best schedule [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
-        torchtitan-0.2 or deepspeed run it; counts memory as with --framework of that name [default: none]
+        torchtitan-0.2 or deepspeed run it (plan: with --explain RANK; else the rows that it runs stand first);
+        counts memory as that framework does [default: none]
     force: With --to: also where memory does not suffice
     """
     options = _words(_SEARCH, locals())
@@ -777,7 +779,8 @@ def plan(
     explain: Print the command line that predicts the layout of this rank again [default: none]
     to: Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose
         pattern says units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan,
-        torchtitan-0.2 or deepspeed run it; counts memory as with --framework of that name [default: none]
+        torchtitan-0.2 or deepspeed run it (plan: with --explain RANK; else the rows that it runs stand first);
+        counts memory as that framework does [default: none]
     force: With --to: also where memory does not suffice
     """
     options = _words(_PLAN, locals())

@@ -106,12 +106,16 @@ gboolean ps_interval_init (PsInterval *interval, const PsProgram *program, const
   shrink (&step_points, n_steps);
   points_init (&run_points, runs, sampling.n_samples);
   add (&step_points, &run_points, sums);
+  interval->own_p10_ns = quantile (sums, 0.1, iteration_ns);
+  interval->own_p90_ns = quantile (sums, 0.9, iteration_ns);
   points_init (&run_points, sums, N_POINTS * N_POINTS);
   points_init_student (&step_points, spread->common, spread->freedom);
   add (&run_points, &step_points, sums);
-  *interval = (PsInterval){ quantile (sums, 0.025, iteration_ns), quantile (sums, 0.1, iteration_ns),
-                            quantile (sums, 0.5, iteration_ns), quantile (sums, 0.9, iteration_ns),
-                            quantile (sums, 0.975, iteration_ns) };
+  interval->low_ns = quantile (sums, 0.025, iteration_ns);
+  interval->p10_ns = quantile (sums, 0.1, iteration_ns);
+  interval->p50_ns = quantile (sums, 0.5, iteration_ns);
+  interval->p90_ns = quantile (sums, 0.9, iteration_ns);
+  interval->high_ns = quantile (sums, 0.975, iteration_ns);
   return TRUE;
 }
 
@@ -129,11 +133,11 @@ PsInterval ps_interval_at_speed (const PsInterval *interval, PsSlowdown slowdown
 {
   gint64 middle_ns = interval->p50_ns;
 
-  return (PsInterval){ bound_at_speed (interval->low_ns, middle_ns, slowdown, 1.96),
-                       bound_at_speed (interval->p10_ns, middle_ns, slowdown, 1.2816),
-                       llround ((double)middle_ns * slowdown.factor),
-                       bound_at_speed (interval->p90_ns, middle_ns, slowdown, 1.2816),
-                       bound_at_speed (interval->high_ns, middle_ns, slowdown, 1.96) };
+  return (PsInterval){ .low_ns = bound_at_speed (interval->low_ns, middle_ns, slowdown, 1.96),
+                       .p10_ns = bound_at_speed (interval->p10_ns, middle_ns, slowdown, 1.2816),
+                       .p50_ns = llround ((double)middle_ns * slowdown.factor),
+                       .p90_ns = bound_at_speed (interval->p90_ns, middle_ns, slowdown, 1.2816),
+                       .high_ns = bound_at_speed (interval->high_ns, middle_ns, slowdown, 1.96) };
 }
 
 char *ps_interval_to_text (const PsInterval *interval)

@@ -445,8 +445,12 @@ static char *describe_unrest (const Answer *answer)
 static char *describe_errors (const Answer *answer)
 {
   const GArray *best = answer->layouts->best;
+  const char *runner = answer->question.runner;
+  g_autofree char *text = best->len > 0 ? ps_describe_errors (&g_array_index (best, PsLayout, 0).setting) : NULL;
 
-  return best->len > 0 ? ps_describe_errors (&g_array_index (best, PsLayout, 0).setting) : NULL;
+  return text != NULL && runner != NULL && g_str_has_prefix (runner, "torchtitan")
+             ? g_strconcat (text, "; " PS_TITAN_RUNS, NULL)
+             : g_steal_pointer (&text);
 }
 
 /* NULL where the fewest GPUs are not asked for. */
@@ -597,6 +601,8 @@ static gboolean print_plan (const Options *options, const GArray *answers, const
         page, "%s does not run these: only what --wide names under frameworks does, or a CSV for PyTorch's runtime\n%s",
         runner, rest);
   }
+  if (options->launch.to != NULL && n_run > 0)
+    g_string_append (page, "--explain RANK prints the launch of a row\n");
   return ps_print (page->str, error);
 }
 

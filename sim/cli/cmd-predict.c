@@ -923,20 +923,26 @@ static const Candidate *find_first (const GArray *candidates)
   return first;
 }
 
-/* Names those that fit as the first one does, and whose p10-p90 overlaps its own; "" where it stands alone. Returns
- * their number. */
+/* Names the first one and those that fit as it does and whose own p10-p90 overlaps its own; "" where it stands alone.
+ * Returns their number. */
 static guint find_alike (const GArray *candidates, GString *names)
 {
   const Candidate *all = (const Candidate *)(gpointer)candidates->data, *first = find_first (candidates);
   guint n = 0;
 
-  for (guint i = 0; i < candidates->len && first->interval.p90_ns > 0; i++)
-    if (g_str_equal (all[i].fits, first->fits) && all[i].interval.p10_ns <= first->interval.p90_ns
-        && first->interval.p10_ns <= all[i].interval.p90_ns)
-      g_string_append_printf (names, "%s%s", n++ > 0 ? ", " : "", all[i].name);
-  if (n < 2)
+  if (first == NULL || first->interval.p90_ns == 0)
+    return 0;
+  g_string_assign (names, first->name);
+  for (guint i = 0; i < candidates->len; i++)
+    if (&all[i] != first && g_str_equal (all[i].fits, first->fits)
+        && all[i].interval.own_p10_ns <= first->interval.own_p90_ns
+        && first->interval.own_p10_ns <= all[i].interval.own_p90_ns) {
+      g_string_append_printf (names, ", %s", all[i].name);
+      n++;
+    }
+  if (n == 0)
     g_string_truncate (names, 0);
-  return n;
+  return n > 0 ? n + 1 : 0;
 }
 
 /* The gain of the first row's layout, unrest of the machine (of several rows) and asynchronous rows. */
@@ -955,7 +961,9 @@ static char *write_sentences (const Report *report, guint n_alike, const char *a
   if (several && *unrest)
     g_string_append_printf (text, "%s\n", unrest);
   if (n_alike > 1)
-    g_string_append_printf (text, "these %u cannot be told apart, for their p10-p90 overlap that of the first: %s\n",
+    g_string_append_printf (text,
+                            "these %u cannot be told apart, for their p10-p90 overlap that of the first also at one "
+                            "speed of the machine: %s\n",
                             n_alike, alike);
   if (report->options->has_bubble)
     g_string_append_printf (text,

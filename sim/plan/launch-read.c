@@ -295,7 +295,8 @@ static char *find_stages (Reader *reader, gint64 p, gint64 wanted, gint64 *n_chu
     return p > 1 && (wanted == 0 || said == wanted) ? g_strdup (layout) : NULL;
   }
   if (wanted == 0 && v == 0 && each > 0 && reader->model != NULL && p > 1)
-    v = divide (reader, "layers", reader->model->layers, "-p times layers of a virtual stage", p * each);
+    v = divide (reader, "layers", reader->model->layers + is (reader, "layout.embedding") + is (reader, "layout.loss"),
+                "-p times layers of a virtual stage", p * each);
   *n_chunks = wanted > 0 ? wanted : MAX (v, 1);
   if (p > 1 && (first > 0 || last > 0)) {
     g_autoptr (GString) text = g_string_new ("even");
@@ -783,7 +784,7 @@ static void read_facts (Reader *reader)
   if (reader->titan && find_given_for (reader, "cluster") != NULL && !has_costs (reader)
       && find_given_for (reader, "costs-from") == NULL && find_given_for (reader, "to") == NULL
       && !reader->command->print)
-    note (reader, "interval", "the published runs are of Megatron-LM and its like; none is of torchtitan");
+    note (reader, "interval", PS_TITAN_RUNS);
   reader->command->framework = is_titan_toml (reader) ? "torchtitan-0.2"
                                : reader->titan        ? "torchtitan"
                                : deepspeed            ? "deepspeed"
@@ -792,7 +793,8 @@ static void read_facts (Reader *reader)
   add_model (reader);
   if (reader->error != NULL)
     return;
-  if (!reader->titan)
+  const char *to = find_given_for (reader, "to"); /* another framework counts memory its own way */
+  if (!reader->titan && (to == NULL || g_str_has_prefix (to, "megatron")))
     add (reader, "framework", "%s",
          deepspeed                                                          ? "deepspeed"
          : program != NULL && g_str_has_prefix (program, "megatron.bridge") ? "megatron-bridge"

@@ -48,7 +48,8 @@ const PsOption ps_launch_rows[] = {
       "to", 0, PS_TEXT (PsLaunchChoice, to), "FRAMEWORK",
       "Print only the flags or keys with which megatron (HybridModel of Megatron-LM 0.18 and later, whose pattern says "
       "units and stages), megatron-gpt (GPTModel of 0.16 to 0.19: a layout string), torchtitan, torchtitan-0.2 or "
-      "deepspeed run it; counts memory as with --framework of that name",
+      "deepspeed run it (plan: with --explain RANK; else the rows that it runs stand first); counts memory as that "
+      "framework does",
       .parse = ps_launch_parse, .group = PS_GROUP_OUTPUT),
   PS_OPTION ("force", 0, PS_FLAG (PsLaunchChoice, force), NULL, "With --to: also where memory does not suffice",
              .group = PS_GROUP_OUTPUT),
@@ -220,6 +221,14 @@ static char *first_broken (const Precondition *rows, guint n_rows, Framework fra
   return NULL;
 }
 
+/* Whether the GPUs do, which begins with compute capability 10; TRUE where no cluster is named. */
+static gboolean multiplies_4_bits (const PsSetting *setting)
+{
+  g_autoptr (PsCluster) cluster = setting->cluster != NULL ? ps_setting_read_cluster (setting, NULL) : NULL;
+
+  return cluster == NULL || cluster->peak_flops_fp4 > 0;
+}
+
 /* Whether any framework has it. A new precondition is a new row. */
 static char *ask_common (Framework framework, const Run *run)
 {
@@ -255,6 +264,8 @@ static char *ask_common (Framework framework, const Run *run)
     { ALL, placement != NULL && placement->n_stages != n, "chunks", "it wants as many stages on each device", NULL },
     { ALL & ~MEGATRON, model->loss == PS_LOSS_FUSED, "loss", "is Megatron-LM's; nothing there fuses it with the head",
       NULL },
+    { MEGATRON, model->loss == PS_LOSS_FUSED && !multiplies_4_bits (said), "loss",
+      "its kernels are for compute capability 10 (Blackwell) alone", "fused_linear_cross_entropy.py" },
     { ALL & ~TORCHTITAN & ~PYTORCH, model->loss == PS_LOSS_CHUNKED, "loss", "is not available there", NULL },
     { ALL, known && model->window_heads + model->window_kv_heads + model->value_head_size + model->streams > 0, "model",
       "has heads or streams that no option here says", NULL },

@@ -178,7 +178,7 @@ run "and plan says so" 'this machine was not quiet: +-50 %; rows closer to each 
 $speeds -s 1f1b,gpipe >slowdown.txt 2>&1
 run "quiet rows say nothing" 'quiet' sh -c '! grep "not quiet" slowdown.txt && echo quiet'
 # The two schedules are alike: with one microbatch both run the same ops one after the other.
-run "rows that cannot be told apart" 'these 2 cannot be told apart, for their p10-p90 overlap that of the first: ' \
+run "rows that cannot be told apart" 'these 2 cannot be told apart, for their p10-p90 overlap that of the first' \
   pipesim predict -p 2 -m 1 --db speeds.db -s 1f1b,gpipe
 run "as JSON, too" '"alike": "' pipesim predict -p 2 -m 1 --db speeds.db -s 1f1b,gpipe --json
 if grep -qw avx2 /proc/cpuinfo 2>/dev/null; then

@@ -43,7 +43,8 @@ static void make (Made *made)
   made->predictor = ps_predictor_new (made->setting, NULL);
   made->prediction = fine (ps_predictor_predict (made->predictor, "1f1b", &error));
   g_assert_cmpint (made->prediction->metrics.iteration_ns, ==, 9000000);
-  made->prediction->interval = (PsInterval){ 8000000, 8500000, 9000000, 9500000, 9900000 };
+  made->prediction->interval
+      = (PsInterval){ .low_ns = 8000000, .p10_ns = 8500000, .p50_ns = 9000000, .p90_ns = 9500000, .high_ns = 9900000 };
   made->result = (PsRunResult){ .n_steps = 3,
                                 .n_stages = 2,
                                 .n_microbatches = 2,

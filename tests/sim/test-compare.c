@@ -143,10 +143,12 @@ static void test_interval (void)
     const char *place;
     gboolean inside;
 
-  } cases[] = { { { 70, 90, 95, 100, 120 }, "this one lies inside", TRUE },
-                { { 70, 100, 105, 110, 120 }, "this one lies inside", TRUE },
-                { { 70, 80, 90, 99, 120 }, "this one lies above it", FALSE },
-                { { 70, 101, 105, 110, 120 }, "this one lies below it", FALSE } };
+  } cases[] = {
+    { { .low_ns = 70, .p10_ns = 90, .p50_ns = 95, .p90_ns = 100, .high_ns = 120 }, "this one lies inside", TRUE },
+    { { .low_ns = 70, .p10_ns = 100, .p50_ns = 105, .p90_ns = 110, .high_ns = 120 }, "this one lies inside", TRUE },
+    { { .low_ns = 70, .p10_ns = 80, .p50_ns = 90, .p90_ns = 99, .high_ns = 120 }, "this one lies above it", FALSE },
+    { { .low_ns = 70, .p10_ns = 101, .p50_ns = 105, .p90_ns = 110, .high_ns = 120 }, "this one lies below it", FALSE }
+  };
   g_autoptr (PsTimeline) measured = read_fixture ("timeline-measured.json");
 
   for (guint i = 0; i < G_N_ELEMENTS (cases); i++) {

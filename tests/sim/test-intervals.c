@@ -351,7 +351,8 @@ static void test_machine (gconstpointer data)
  *   high  1.2 e^sqrt (0.06^2 + (1.96 * 0.04)^2)   = 1.2 e^0.098724 = 1.32451 */
 static void test_slowed (void)
 {
-  const PsInterval interval = { 941764534, 970445534, 1000000000, 1030454534, 1061836547 };
+  const PsInterval interval
+      = { .low_ns = 941764534, .p10_ns = 970445534, .p50_ns = 1000000000, .p90_ns = 1030454534, .high_ns = 1061836547 };
   PsInterval slower = ps_interval_at_speed (&interval, (PsSlowdown){ .factor = 1.2, .error = 0.04 });
 
   g_assert_cmpfloat_with_epsilon ((double)slower.low_ns / 1e9, 1.44 / 1.324514, 1e-5);

@@ -241,7 +241,7 @@ static void test_timeline (void)
   g_autoptr (PsPredictor) predictor = ps_predictor_new (setting, NULL);
   g_autoptr (PsPrediction) prediction = fine (ps_predictor_predict (predictor, "1f1b", &error));
 
-  prediction->interval = (PsInterval){ 1, 2, 3, 4, 5 };
+  prediction->interval = (PsInterval){ 1, 2, 3, 4, 5, 6, 7 };
   g_autoptr (PsTimeline) timeline = ps_prediction_timeline (prediction);
   g_assert_cmpmem (&timeline->interval, sizeof timeline->interval, &prediction->interval, sizeof prediction->interval);
   g_assert_cmpint (timeline->iteration_ns, ==, prediction->metrics.iteration_ns);
