@@ -403,6 +403,18 @@ static void test_steps (void)
     g_assert_cmpfloat_with_epsilon ((logs[4] - logs[0]) / rows[i].factor, 0.38, 0.02);
     g_assert_cmpfloat_with_epsilon ((logs[3] - logs[1]) / rows[i].factor, 0.32, 0.03);
   }
+
+  /* The machine's drift widens p10-p90, and not what rows of one machine are told apart by. */
+  PsCostSpread drift = spread;
+  PsInterval still, drifting;
+
+  drift.common = 0.3;
+  fine (ps_interval_init (&still, program, costs, &spread, &sampling, 1000000000, 1, &error));
+  fine (ps_interval_init (&drifting, program, costs, &drift, &sampling, 1000000000, 1, &error));
+  g_assert_cmpfloat_with_epsilon ((double)still.own_p10_ns, (double)still.p10_ns, 0.01 * (double)still.p10_ns);
+  g_assert_cmpint (drifting.own_p10_ns, ==, still.own_p10_ns);
+  g_assert_cmpint (drifting.own_p90_ns, ==, still.own_p90_ns);
+  g_assert_cmpint (drifting.p90_ns - drifting.p10_ns, >, 2 * (still.p90_ns - still.p10_ns));
 }
 
 /* A class with rows has its own interval; without, the widest of such layers, which says so. */
