@@ -121,6 +121,7 @@ typedef struct {
   GString *restless;     /* names of schedules whose costs were measured while the machine was not quiet */
   guint n_quiet;         /* the other rows */
   gboolean shifts;       /* an iteration lies outside its p10-p90 */
+  gboolean has_memory;   /* a row has; else it is not known */
   guint from;            /* Row.from of the prediction that is added */
   GArray *candidates;    /* Candidate: the synchronous schedules */
 } Report;
@@ -853,6 +854,7 @@ static gboolean take_prediction (Report *report, PsPrediction *prediction, GErro
   const PsSchedule *schedule = prediction->program->schedule;
 
   g_ptr_array_add (report->predictions, prediction);
+  report->has_memory |= prediction->metrics.peak_memory_bytes > 0;
   note_unrest (report, prediction);
   if (report->expected != NULL) {
     ps_expected_add (report->expected, report->command, prediction);
@@ -965,6 +967,9 @@ static char *write_sentences (const Report *report, guint n_alike, const char *a
                             "these %u cannot be told apart, for their p10-p90 overlap that of the first also at one "
                             "speed of the machine: %s\n",
                             n_alike, alike);
+  if (!report->has_memory
+      && (report->options->setting->memory_limit != NULL || report->options->setting->costs_from != NULL))
+    g_string_append (text, "memory is not known, for these costs have no sizes: 0 B and fits say nothing\n");
   if (report->options->has_bubble)
     g_string_append_printf (text,
                             "m: the least whose bubble of iteration is at most %g; m from: from there to twice the "
