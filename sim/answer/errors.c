@@ -43,8 +43,7 @@ static guint compare_line (const Line *line, const char *machine, const char *va
 {
   if (!g_str_equal (line->layers, layers))
     return NOTHING;
-  return g_strcmp0 (line->machine, machine) == 0 && g_str_equal (line->values, values)
-                 && g_str_equal (line->bits, bits)
+  return g_strcmp0 (line->machine, machine) == 0 && g_str_equal (line->values, values) && g_str_equal (line->bits, bits)
              ? SAME_CLASS
              : SAME_LAYERS;
 }
@@ -90,9 +89,9 @@ void ps_class_errors_clear (PsClassErrors *errors)
 
 char *ps_class_errors_to_text (const PsClassErrors *errors)
 {
-  g_autofree char *rows
-      = errors->n_rows > 0 ? g_strdup_printf ("%s: %u published runs", errors->name, errors->n_rows)
-                           : g_strdup_printf ("no published runs of %s: the widest of such layers", errors->name);
+  g_autofree char *rows = errors->n_rows > 0
+                              ? g_strdup_printf ("%s: %u published runs", errors->name, errors->n_rows)
+                              : g_strdup_printf ("no published runs of %s: the widest of such layers", errors->name);
 
   return g_strdup_printf ("8 of 10 measured steps are %.2f to %.2f of a predicted one (%s)", 1 / (1 + errors->p90),
                           1 / (1 + errors->p10), rows);
