@@ -129,7 +129,7 @@ static gboolean collect (Evidence *evidence, PsCostDb *db, GPtrArray *profiles, 
       return FALSE;
   }
   if (evidence->ns->len == 0)
-    return ps_refuse (error, PS_ERROR_INPUT, "%s: has no F, B or W of a model's layers%s%s", "--db",
+    return ps_refuse (error, PS_ERROR_INPUT, "--db: has no F, B or W of a model's layers%s%s",
                       name != NULL ? " in " : "", name != NULL ? name : "");
   return evidence->bytes->len >= 2
          || ps_refuse (error, PS_ERROR_INPUT, "--db: has no transfers; calib run measures them from -p 2 on");

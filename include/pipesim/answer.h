@@ -287,8 +287,8 @@ typedef struct {
   gint64 p50_ns; /* as many are shorter as longer; files do not keep it */
   gint64 p90_ns;
   gint64 high_ns;
-  /* p10 and p90 without the drift of the machine, which predictions of one machine share: what tells them apart. Files
-   * do not keep them. */
+  /* p10 and p90 without the drift of the machine. Predictions for one machine share its drift, so these two tell them
+   * apart. Files do not keep them. */
   gint64 own_p10_ns;
   gint64 own_p90_ns;
 } PsInterval;

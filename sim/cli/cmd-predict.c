@@ -925,8 +925,8 @@ static const Candidate *find_first (const GArray *candidates)
   return first;
 }
 
-/* Names the first one and those that fit as it does and whose own p10-p90 overlaps its own; "" where it stands alone.
- * Returns their number. */
+/* Names the first candidate and every candidate that fits as it does and whose own_p10_ns to own_p90_ns overlaps its
+ * own. names is "" where there is no other. Returns their number. */
 static guint find_alike (const GArray *candidates, GString *names)
 {
   const Candidate *all = (const Candidate *)(gpointer)candidates->data, *first = find_first (candidates);

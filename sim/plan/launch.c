@@ -221,7 +221,7 @@ static char *first_broken (const Precondition *rows, guint n_rows, Framework fra
   return NULL;
 }
 
-/* Whether the GPUs do, which begins with compute capability 10; TRUE where no cluster is named. */
+/* Whether the GPUs of --cluster multiply 4 bits, as those of compute capability 10 do; TRUE without --cluster. */
 static gboolean multiplies_4_bits (const PsSetting *setting)
 {
   g_autoptr (PsCluster) cluster = setting->cluster != NULL ? ps_setting_read_cluster (setting, NULL) : NULL;

@@ -232,7 +232,8 @@ static guint32 *index_messages (const PsProgram *program)
   return index;
 }
 
-/* Writes the streams with the sends and receives of the schedule's posts. The places of those that it lacks are 0. */
+/* Writes the streams with the sends and receives of the schedule's posts. A post that the schedule lacks has place 0.
+ */
 static void program_follow (PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;
@@ -577,7 +578,7 @@ static void allot (PsProgram *program, guint n_ops, guint n_messages, gboolean p
   program->pair = pairs ? memset (program->message_of + n_ops, PS_PAIR_NONE, n_ops) : NULL;
 }
 
-/* Counts the posts that the schedule has in place of those that it needs: a file may lack some. */
+/* Counts the posts of the schedule, not the posts that its ops need: a file may lack some. */
 static void count_posts (PsProgram *program)
 {
   const PsSchedule *schedule = program->schedule;

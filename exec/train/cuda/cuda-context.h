@@ -67,7 +67,7 @@ char *ps_cuda_idle (void);
  * cudaErrorNotReady: it has not come by then. */
 cudaError_t ps_cuda_poll (cudaEvent_t event, gint64 until_ns);
 
-/* Makes an event that tells times; threads wait for it in the same way. */
+/* Makes an event that tells times. A thread that waits for it sleeps, or spins with PIPESIM_CUDA_WAIT=spin. */
 gboolean ps_cuda_event (cudaEvent_t *event, GError **error);
 
 /* Copies between host and device memory in any direction, after all work of the stream. Returns when it is done. */
